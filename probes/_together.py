@@ -1,15 +1,13 @@
 """Runs several probes one after the other in one process a rank, or forks one for each.
 
 In one process torch is imported, the device taken and the group of all ranks made once. Each probe
-has its own record, in a folder named after it. The first probe that fails on a rank ends the
-process: what it left behind could make the next ones fail. So does one that records why others
-cannot run (``blocks``); the doctor starts again what does not need it.
+has a folder for its record. The first that fails on a rank ends the process: what it left behind
+could make the next ones fail. So does one that records why others cannot run (``blocks``).
 
-With ``--fork`` torch is imported once, and each probe has a process that is forked from there, ends
-for itself and leaves nothing behind. An import does not initialise a device; should it have, each
-process starts the probe's script instead, because torch_npu and CUDA refuse a device that was
-initialised before a fork (torch_npu/npu/__init__.py, "Cannot re-initialize NPU in forked
-subprocess"). As ``torchrun`` it forks all ranks so, should the device allow it.
+With ``--fork`` each probe has a process that is forked behind one import of torch, and leaves
+nothing behind. Should the import have initialised a device, each process starts the probe's script
+instead: torch_npu and CUDA refuse such a device in a fork (torch_npu/npu/__init__.py, "Cannot
+re-initialize NPU in forked subprocess"). As ``torchrun`` it forks all ranks so.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Imports what a training stack imports, each name in a fresh process of this interpreter.
 
-A failed import of torch_npu leaves its operator library half registered, and a second try in the
-same process then says the misleading "Only a single TORCH_LIBRARY can be used ...", so no two
-imports share a process. Since torch 2.5, ``import torch`` imports torch_npu, too; where that fails,
-torch is tried again with TORCH_DEVICE_BACKEND_AUTOLOAD=0, which tells the trap from a broken torch.
-Recorded of each name: version, file, seconds, and the innermost error. ``modules`` holds them;
-``autoload_trap`` says whether torch imports without its extensions only; ``blocks`` says why
-nothing else can run.
+A failed import of torch_npu leaves its operators half registered, and a second try in the same
+process says "Only a single TORCH_LIBRARY can be used ...", so no two imports share a process. Since
+torch 2.5, ``import torch`` imports torch_npu, too; where that fails, torch is tried again with
+TORCH_DEVICE_BACKEND_AUTOLOAD=0. Recorded in ``modules``: version, file, seconds, the innermost
+error. ``autoload_trap``: torch imports without its extensions only; ``blocks``: why nothing else
+can run.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def launch_together(
 
     Gives the runs of those that began, in their order. The next one begins when all ranks have
     a result; each has its own deadline, and none lasts beyond ``end`` (of time.monotonic). The
-    watch hears of a probe's end if it is the first, or passed: failures in processes that
-    others have used, or have forked, may be their fault.
+    watch hears of a probe's end if it is the first, or passed: a failure in used or forked
+    processes may be another's fault.
 
     Then all that they started is ended: every new child of this process counts. A probe that
     cannot be started is a value of the result.

@@ -19,7 +19,7 @@ KEPT_COLUMNS = 400
 
 
 class Descendants:
-    """The processes started since this object was made, wherever they moved to.
+    """Processes started since this object was made, wherever they are.
 
     torchrun starts every rank in a new session, which a kill of its group misses. Orphans
     are handed to this process (PR_SET_CHILD_SUBREAPER): new ones are the launch's.

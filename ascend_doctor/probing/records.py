@@ -43,7 +43,7 @@ class Record:
             file.seek(self._offset)
             data = file.read(max(RECORD_LIMIT - self._offset, 0))
             self._offset += len(data)
-            # The last line may still be written: it waits for its end.
+            # The last line may be incomplete.
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
                 self._take(line)

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from ascend_doctor.render.formats.json import schema
@@ -62,37 +61,6 @@ def test_four_ranks_on_cpu_are_checked_by_value(doctor: Command, examined_python
     (allreduce,) = [run for run in report["snapshot"]["probes"] if run["probe"] == "allreduce"]
     assert [rank["rank"] for rank in allreduce["ranks"]] == [0, 1, 2, 3]
     assert done.stderr == ""
-
-
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        ("rank=1,stage=sum float32,do=hang", ["rank 1", "hang", "sum float32"]),
-        ("rank=2,stage=sum int64,do=segv", ["rank 2", "SIGSEGV", "sum int64"]),
-        ("rank=3,stage=sum float32,do=exit,code=7", ["rank 3", "7", "sum float32"]),
-    ],
-)
-def test_a_rank_that_goes_wrong_is_named_with_its_stage_and_nothing_survives(
-    doctor: Command, examined_python: Path, fault: str, words: list[str]
-) -> None:
-    mark = f"ASCEND_DOCTOR_TEST_MARK={os.getpid()}-{fault}"
-    name, _, value = mark.partition("=")
-    done = doctor(
-        *("check", "--device", "cpu", "--nproc", "4", "--only", "allreduce", "--timeout", "40"),
-        *("--python", str(examined_python), "--format", "json", "-q"),
-        env={**os.environ, "ASCEND_DOCTOR_PROBE_FAULT": fault, name: value},
-    )
-    assert done.returncode == 1
-    text = text_of(report_of(done), "allreduce")
-    assert all(word in text for word in words), text
-    assert not [process for process in psutil.process_iter() if value in mark_of(process, name)]
-
-
-def mark_of(process: psutil.Process, name: str) -> str:
-    try:
-        return process.environ().get(name, "")
-    except psutil.Error:
-        return ""
 
 
 def test_auto_without_an_npu_never_falls_back_and_exits_3(

@@ -1,8 +1,7 @@
 """Every fault of the simulated NPU: who must notice it, as what, and nobody else.
 
-Each row is one rehearsal of real probes on two simulated NPUs. Against one without a fault nothing
-may change but what the row names, and what cannot run for want of a probe that failed. Faults that
-bite in different probes share a rehearsal; together they must do what each does alone.
+Each row is a rehearsal on two simulated NPUs. Against one without a fault nothing may change but
+what the row names, and what needs a probe that failed. Faults of different probes share one.
 """
 
 import contextlib
