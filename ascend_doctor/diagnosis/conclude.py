@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, cast
 from msgspec.structs import replace
 
 from ascend_doctor import __version__
-from ascend_doctor.diagnosis.exception_rules import Reading
+from ascend_doctor.diagnosis.exception_rules import Reading, first_line
 from ascend_doctor.diagnosis.exceptions import Raised
 from ascend_doctor.diagnosis.guilt import (
     describe_undecided,
@@ -122,13 +122,16 @@ def _settle(
     described: dict[str, KnownFailure] = {}
     for name in ledger.failures.keys() & failures.keys():
         known = failures[name]
-        if raised := ledger.find_raised(ledger.failures[name].first):
+        seen = ledger.failures[name].first
+        if raised := ledger.find_raised(seen):
             reading = describe(raised)
             if known.by_type:
                 title, cause, fix, _ = reading
                 known = replace(known, title=title, cause=cause, fix=fix or known.fix)
             elif raised.frames:
-                known = replace(known, cause=f"{reading.raised}. {known.cause}")
+                shown = raised.message.partition("\n")[0] in seen.text
+                said = "" if shown else f": {first_line(raised.message)}"
+                known = replace(known, cause=f"{reading.raised}{said}. {known.cause}")
         described[name] = known
     return failures | described
 

@@ -34,6 +34,7 @@ _DAMAGED = re.compile(
 _STREAM = re.compile(
     r"PytorchStreamReader failed|Error while deserializing header|: file too short|: invalid ELF"
 )
+_LIBRARY = re.compile(r"lib(?P<stem>[a-z]+)\w*\.so[\w.]*: cannot open shared")
 _CUDA = re.compile(
     r"Torch not compiled with CUDA|Megatron requires CUDA|Found no NVIDIA driver|"
     r"No CUDA GPUs are available|Invalid CUDA 'device=|Expected a cuda device|on a CUDA device|"
@@ -57,12 +58,14 @@ _ARGUMENT = re.compile(
 )
 _REQUIRED = re.compile(
     r"(?P<wanted>[\w.-]+(?:[<>=!~]{1,2}[\w.*]+,?)+) is required .{0,80}"
-    r"but found (?P<name>[\w.-]+)=="
+    r"but found (?P<name>[\w.-]+)==|requires (?P<needed>[\w.-]+) (?P<least>\d[\d.]*) or newer"
 )
 _DIVIDES = re.compile(r"\bdivisible|\b(?:be|not) an? (?:\w+ )?multiple\b")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]{2,}")
 _PATH = re.compile(r"['\"](?P<path>[\w.~/ -]*[\w-]\.[A-Za-z]\w{1,11}|/[\w./-]{2,})['\"]")
-_NAMED = re.compile(r"(?:['\"]|^(?=/))(?P<path>[^'\"]{1,300})(?:['\"]$|: (?:file|invalid ELF))")
+_NAMED = re.compile(
+    r"(?:['\"]|^(?=/|lib))(?P<path>[^'\"]{1,300})(?:['\"]$|: (?:file|invalid ELF|cannot open))"
+)
 _DISTRIBUTION = re.compile(
     r"(?:The '|metadata was found for )?(?P<name>[A-Za-z][\w.-]*)"
     r"(?=[<>=!~\[ ].*distribution was|'|$)"
@@ -70,8 +73,9 @@ _DISTRIBUTION = re.compile(
 _IMPORTED = re.compile(r"(?:from|import) (\w[\w.]*|\.)")
 _UNSET = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
 _REFUSALS = frozenset({"AssertionError", "NotImplementedError", "RuntimeError", "ValueError"})
+_READ = re.compile(r"env\w*\W{1,3}['\"](?P<name>[A-Z][A-Z\d]*_[A-Z\d_]+)['\"]")
 _REFUSED = re.compile(
-    r"(?:variable |export |find |setting )(?P<named>[A-Z]\w*_\w+)|"
+    r"(?:variable |export |find |setting |try )(?P<named>[A-Z]\w*_\w+)|"
     r"\b(?P<name>[A-Z][A-Z\d]*_[A-Z\d_]+) (?:should|must|cannot|is not set|and \w+ have)\b"
 )
 # The exception, or "" for any; what its message says; the rule.
@@ -112,7 +116,9 @@ def classify(raised: Raised) -> str:
     for of, words, kind in _BY_WORDS:
         if of in {"", name} and words.search(message):
             return kind
-    if _DAMAGED.fullmatch(name) and find_file(raised):
+    if name in {"ValueError", "JSONDecodeError"} and _find_variable(raised):
+        return "python-environment-variable"
+    if _lacks_own_library(raised) or (_DAMAGED.fullmatch(name) and find_file(raised)):
         return "python-damaged-file"
     refused = _classify_refusal(name, message) if name in _REFUSALS else ""
     return refused or _BY_NAME.get(name) or _classify_import(message)
@@ -143,6 +149,18 @@ def _reads_environment(raised: Raised) -> bool:
     last = raised.frames[-1]
     own = last.function == "__getitem__" and re.search(r"(?:^|[/ <])os(?:\.py|>)$", last.file)
     return bool(own) or "environ[" in last.source
+
+
+def _lacks_own_library(raised: Raised) -> bool:
+    package = next((frame.package for frame in reversed(raised.frames) if frame.package), "")
+    match = _LIBRARY.search(raised.message)
+    return match is not None and match["stem"] in package
+
+
+def _find_variable(raised: Raised) -> str:
+    """The variable that the innermost line of a program, or its caller, reads."""
+    own = [frame.source for frame in raised.frames if not frame.passes_on][:-3:-1]
+    return next((match["name"] for source in own if (match := _READ.search(source))), "")
 
 
 def find_file(raised: Raised) -> str:
@@ -181,8 +199,9 @@ class Describer:
             "file": find_file(raised) or "the file",
         }
         variant, more = rule(raised)
-        if more.get("package", "").replace("_", "-") in self.matrix.files("components"):
-            variant += "-stack"
+        stack = self.matrix.files("components")
+        if more.get("package", "").replace("_", "-") in stack:
+            variant += "-stack" if words["importer"].replace("_", "-") in stack else "-beside"
         where = f"{raised.name} is raised{words['where']}"
         if kind == OTHER:
             message = f": {words['message']}" if raised.message else ""
@@ -196,7 +215,7 @@ class Describer:
     def package_of(self, frame: TracebackFrame) -> str:
         """The distribution of a frame, or the framework whose source tree has it; "": the user."""
         if frame.package:
-            path = frame.file.partition("-packages/")[2].removesuffix(".py")
+            path = frame.file.partition("-packages/")[2].removesuffix(".py") or frame.package
             return self.distribution(path.replace("/", "."))
         folders = frame.file.split("/")[:-1]
         trees = self.matrix.import_names.frameworks
@@ -215,7 +234,8 @@ class Describer:
         if not package:
             called = self._callee_package(own[-1])
             return f" at {own[-1].location}" + (f", in a call of {called}" if called else "")
-        user = [frame.location for frame in own if not self.package_of(frame)]
+        around = (*(frame for frame in raised.callers if not frame.passes_on), *own)
+        user = [frame.location for frame in around if not self.package_of(frame)]
         return f" in {package} at {own[-1].location}" + (f", from {user[-1]}" if user else "")
 
     def _callee_package(self, frame: TracebackFrame) -> str:
@@ -242,7 +262,8 @@ class Describer:
     def _reinstall(self, raised: Raised) -> tuple[str, dict[str, str]]:
         variant, words = self._plain(raised)
         frames = [*raised.frames[-1:], _frame(find_file(raised))]
-        frame = frames[0 if raised.name in _BY_NAME else -1]
+        library = _LIBRARY.search(raised.message)
+        frame = frames[0 if library or raised.name in _BY_NAME else -1]
         imported = _IMPORTED.match(frame.source) if "null bytes" in raised.message else None
         other = imported[1].strip(".") if imported else ""
         package = self.distribution(other) if other else self.package_of(frame)
@@ -297,12 +318,14 @@ class Describer:
         return "" in itertools.dropwhile(operator.not_, packages)
 
     def _version(self, raised: Raised) -> tuple[str, dict[str, str]]:
-        match = _REQUIRED.search(raised.message)
-        return "usual", match.groupdict() if match else {}
+        if (match := _REQUIRED.search(raised.message)) is None or match["name"]:
+            return "usual", match.groupdict() if match else {}
+        return "usual", {"name": match["needed"], "wanted": f"{match['needed']}>={match['least']}"}
 
     def _variable(self, raised: Raised) -> tuple[str, dict[str, str]]:
-        if refused := _REFUSED.search(raised.message):
-            name = refused["named"] or refused["name"]
+        refused = _REFUSED.search(raised.message)
+        read = "" if raised.name == "KeyError" else _find_variable(raised)
+        if name := refused["named"] or refused["name"] if refused else read:
             known = self.matrix.variables.find(name)
             more = f" ascend-doctor explain {name} shows its values." if known else ""
             return "value", {"name": name, "more": more}
@@ -357,5 +380,6 @@ def _longest(rows: Mapping[str, str], module: str) -> str:
 
 
 def first_line(message: str) -> str:
-    text = next((row.strip() for row in message.split("\n") if row.strip()), "")
+    # A sentence may go on in the next row.
+    text = next(filter(str.strip, re.sub(r"\n(?=[a-z])", " ", message).split("\n")), "").strip()
     return (text if len(text) <= _SHORT else f"{text[:_SHORT]}...").rstrip(".")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from ascend_doctor.diagnosis.working import counts_on
 
@@ -27,7 +28,10 @@ _MARKS = re.compile(r"\s*[~^]+\s*$")
 _PROBES = ("KeyError", "AttributeError", "StopIteration", "IndexError", "Empty", "ImportError",
            "ModuleNotFoundError")  # fmt: skip
 _PACKAGES = re.compile(r"(?P<prefix>[\w./+-]*?)/lib(?:64)?/(?P<python>python3(?:\.\d+)?)/")
-_SITE = re.compile(r"(?:site|dist)-packages/(?P<package>\w[\w.-]*)(?:/|$)")
+_SITE = re.compile(
+    r"(?:^.*(?:site|dist)-packages/|(?=\w.*\.p(?:yx|xi)$))(?P<package>\w[\w.-]*)(?:/|$)"
+)
+_FILE = re.compile(r"/[\w./+-]+")
 _LOOKUPS = frozenset({"__getattr__", "__getattribute__"})
 # Where a program, a process or a thread begins.
 _STARTS = frozenset({"<module>", "_bootstrap", "_bootstrap_inner", "_run_module_as_main", "_wrap"})
@@ -45,7 +49,7 @@ class TracebackFrame:
     @property
     def package(self) -> str:
         """The folder or module below site-packages; "" elsewhere."""
-        match = _SITE.search(self.file)
+        match = _SITE.match(self.file)
         return match["package"].removesuffix(".py") if match else ""
 
     @property
@@ -57,7 +61,10 @@ class TracebackFrame:
 
 @dataclass(frozen=True, kw_only=True)
 class Raised:
-    """An exception; ``replaced`` by one that says more, with the lines inside and outside."""
+    """An exception; ``replaced`` by one that says more, with the lines inside and outside.
+
+    ``callers``: the frames of the one that it caused.
+    """
 
     type: str
     message: str
@@ -65,6 +72,7 @@ class Raised:
     replaced: bool = False
     wraps: str = ""
     outer: str = ""
+    callers: tuple[TracebackFrame, ...] = ()
 
     @property
     def name(self) -> str:
@@ -78,9 +86,10 @@ class Raised:
     @property
     def python(self) -> str:
         """The interpreter, by where packages lie; the standard library may be of another one."""
-        for frame in self.frames:
-            match = _PACKAGES.match(frame.file)
-            if match and frame.package and not match["prefix"].endswith("/.local"):
+        framed = (frame.file for frame in (*self.frames, *self.callers))
+        for file in (*framed, *_FILE.findall(self.message)):
+            match = _PACKAGES.match(file)
+            if match and _SITE.match(file) and not match["prefix"].endswith("/.local"):
                 name = match["python"] if match["prefix"] == "/usr" else "python"
                 return f"{match['prefix']}/bin/{name}"
         return "python"
@@ -113,11 +122,13 @@ def parse(last: str, before: Sequence[str], after: Sequence[str]) -> Raised:
         type=match["type"],
         message="\n".join([match["message"] or "", *more]).strip(),
         frames=tuple(_frames(rows)) or tuple(_frames(behind))[:1],
-        # A worker's traceback is a part of the message.
+        # A worker's traceback is a part of the message. Python ignores what __del__ raises.
         replaced=(match["type"].rpartition(".")[2] in _PROBES and link.startswith(_DURING))
-        or link.find(_HEAD) > 0,
+        or link.find(_HEAD) > 0
+        or any(", in __del__" in row for row in rows[:1]),
         wraps=wraps,
         outer=next(filter(_is_last, rest), "") if chained else "",
+        callers=tuple(_frames([*takewhile(_goes_on, rest)])) if chained else (),
     )
 
 
@@ -137,6 +148,10 @@ def _own_rows(before: Sequence[str]) -> tuple[Sequence[str], str]:
 
 def _is_last(row: str) -> bool:
     return row[:1].isalpha() and _LAST.match(row) is not None
+
+
+def _goes_on(row: str) -> bool:
+    return not _is_last(row)
 
 
 def _continue(after: Sequence[str]) -> Iterator[str]:

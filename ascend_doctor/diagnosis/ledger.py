@@ -243,11 +243,14 @@ class Ledger:
                 del self.failures[name]
 
     def find_raised(self, seen: Sighting) -> Raised | None:
-        """The exception of a line, or of a row of its message."""
+        """The exception of a line, of a row of its message, or of its innermost frame."""
         file, line = seen.order
-        for row in range(line, line - 12, -1):
-            raised = self.raised.get((file, row))
-            if raised and (row == line or seen.text in raised.message):
+        for row in range(line + 3, line - 12, -1):
+            if (raised := self.raised.get((file, row))) is None:
+                continue
+            last = raised.frames[-1:]
+            framed = any(f.source == seen.text or f'File "{f.file}"' in seen.text for f in last)
+            if row == line or seen.text in raised.message or framed:
                 return raised
         return None
 

@@ -1,10 +1,12 @@
 """What any failed run may print, known or not: the lines that read like an error."""
 
 import re
+from pathlib import Path
 from typing import Literal
 
 from ascend_doctor.diagnosis.wording import COARSE
 from ascend_doctor.matrix.schema import CALL_BEFORE, CODE_BEFORE
+from ascend_doctor.patterns import read_patterns
 
 Sign = Literal[
     "exception",
@@ -49,74 +51,12 @@ _OWN: dict[Sign, str] = {
     "bytes": r"\"MESSAGE\" ?: ?\[ ?\d",
 }
 
-_DIED = (
-    r"[Ss]egmentation fault|\bcore dumped|Fatal Python error|terminate called after throwing",
-    r"Signal \d+ \(SIG|\bexitcode:? *:? -\d|killed by signal|death signal",
-    r"Out of memory: Kill|Out Of Memory|oom[-_]kill|OOMKilled",
-    r"(^|[\s:])Killed(\s|$)|Bus error|(^|[\s:])Aborted( |$)",
-    r"(^|\^\[\[[A-D])Terminated\s*$|\d\]?[+-]? +Terminated( |$)",
-    r"[Ee]xit(s|ed)? (with )?(return |exit |non-zero )?(status|code)( = |:? )-?[1-9]",
-    r"returned non-zero exit status|\bEXIT CODE: [1-9]",
-    r"\b(free|malloc|realloc|munmap_chunk)\(\): (invalid|double|corrupted|unsorted|unaligned)",
-    r"double free or corruption|corrupted size vs\. prev_size|stack smashing detected",
-    r"(^|[\s)\]>:|])panic: |\[signal SIG[A-Z]+: |thread '.{0,99}' panicked at",
-    r"\bpanic: runtime error: |\bcrashed with signal \d",
-    r"^#\d+ .{0,40}\bin (__GI_)?(abort|raise) \(\)",
-    r"-\[ cut here \]-",
-    r"\bBUG: |\bsegfault at |blocked for more than \d|self-detected stall|\bOops: |heartbeat lost",
-    # Open MPI, its runtimes ORTE and PRTE, and MPICH
-    r"noticed that process rank \d|has exited due to process rank \d|BAD TERMINATION OF ONE OF",
-    r"MPI_ERRORS_ARE_FATAL|MPI_ABORT was invoked|(PRTE|ORTE) has lost communication",
-)
-
-# Levels of loggers: [ERROR], "ERROR 09-26 ", "| ERROR    |", " - ERROR - ", "ERROR:root:",
-# "12,756 ERROR x.py", level=error of Go, glog's E0813 and torch's [E410, Ray's "756 E 74 74]",
-# "[E:onnxruntime:", "[TRT] [E]", "[E 12:30:11".
-_LEVELS = (
-    r"\[(ERROR|CRITICAL|FATAL|error|critical|fatal)[\]|:]",
-    r"(^|[\s)|\]>:])(ERROR|CRITICAL|FATAL)( +[\d\[|(]|:| - )",
-    r"\dZ?\s{1,8}(ERROR|CRITICAL|FATAL)\s{1,8}\S",
-    r"\blevel=(error|fatal|panic)\b|\"(level|severity)\": ?\"(error|fatal|ERROR|FATAL)",
-    r"(^|[\s\[:\])|])[EF]\d{3,8} \d\d:\d\d:\d\d|\[[EF] \w+\.(cpp|cc):\d|,\d{3} [EC] \d+ \d+\]",
-    r"\[[EF](\]|:[a-z]| \d\d)",
-)
-# Programs without loggers: compilers, make, argparse, pip, uv, apt, npm, Slurm, docker, kubectl,
-# shells, ld.so; exceptions of Python with other names, or only announced.
-_PROGRAMS = (
-    r"\S: (fatal )?error: [^\s\d]|(^|[\])>] )([Ee]rror|[Ff]atal): [^\s\d]",
-    r"Error response from daemon|Error from server|No solution found when resolving|CANN error",
-    r"command not found|can't open file|Permission denied \(publickey",
-    r"\b(sh|bash|dash|zsh|line \d+): .{0,99}(not found|No such file|Permission denied|cannot exec)",
-    r"undefined symbol: |cannot open shared object file|symbol lookup error",
-    r"\bg?make(\[\d+\])?: \*\*\* |ninja: build stopped|CMake Error|npm (ERR!|error) |^E: [A-Z]",
-    r"\b[a-z_]\w*\.[\w.]{1,99}\.([A-Z]\w*)?(Fail|Failed|Failure|Timeout|NotFound|Aborted): [^\s\d]",
-    r"\bException (during|in|while) |\b([Uu]nhandled|[Uu]ncaught) exception",
-    r"Traceback \(most recent call last\)|\[fail(ed)?\]|\bFAILED\b|ncclSystemError|Assertion `",
-    r"^\S+\.py:\d+: in \w",
-)
-# CANN's error manager (metadef: error_manager), torch_npu's checks of return codes
-# (torch_npu/csrc/core/npu/NPUException.h), and NCCL, whose level for errors is called WARN
-# (docs.nvidia.com/deeplearning/nccl: NCCL_DEBUG).
-_LIBRARIES = (
-    r"\[FUNC:\w+\]\[FILE:[\w.-]+\]|\b(NPU|HCCL|OPS|ACL) function error ?:",
-    r"NCCL WARN \S|\] [\w/]{1,60}\.(cc|cu|h):\d+ WARN \S|\bInner Error!|\bOP_REQUIRES failed",
-    r"[a-z\])\"'] (has |have )?failed[.!]?\r?$",
-    r"\bfailed at \S+:\d|\bfailed, (ret|err\w*|result|code)\b",
-)
-_NODE = (
-    r"\b(ImagePullBackOff|ErrImagePull|ErrImageNeverPull|InvalidImageName|CrashLoopBackOff)\b",
-    r"\b(CreateContainerError|CreateContainerConfigError|RunContainerError)\b",
-    r"\b(UnexpectedAdmissionError|FailedScheduling|FailedMount|FailedAttachVolume|FailedCreatePodSandBox|FilteringFailed)\b",
-    r"\bWarning +Failed\b|Back-off (pulling|restarting)",
-    # kubectl's table of events: type, reason, age, from.
-    r"\bWarning {2,}((Err|Failed)\w+|\w+(Failed|Error|Failure|BackOff)) +\d+[smhd]",
-    r"(hard|soft) (LOCKUP|lockup)|Kernel panic|I/O error|EXT4-fs error|NVRM: Xid",
-)
+_TABLE = read_patterns(Path(__file__).with_name("signs.txt"))
 
 SIGNS: dict[Sign, str] = {
     **_OWN,
-    "died": "|".join(_DIED),
-    "logged": "|".join((*_LEVELS, *_PROGRAMS, *_LIBRARIES, *_NODE)),
+    "died": "|".join(_TABLE["died"]),
+    "logged": "|".join(_TABLE["logged"]),
     "worded": COARSE,
 }
 # A run may have these in every line; only a log's first ones are looked at.

@@ -64,6 +64,10 @@ GROUP = (
         ("ImportError: cannot import name 'x' from 'a' (/w/a.py)\n", "name", "Rename /w/a.py"),
         ("AssertionError: x\nOriginal " + traceback("AssertionError", ("t.py", "assert x")),
          "assertion", "assert x"),
+        (traceback("ValueError: x", ("t.py", "int(getenv('A_B'))")), "variable", "Give A_B"),
+        ("ImportError: x requires Y 2.0 or newer, found 1\n", "differs", "'Y>=2.0'"),
+        (traceback("ImportError: liba.so: cannot open shared object", (f"{SITE}/a.py", "x")),
+         "file", "-deps a"),
         (traceback("TypeError: f() takes 0 positional", (f"{SITE}/a.py", "f(x)")), "argument",
          "that a passes"),
     ],
@@ -105,6 +109,12 @@ def test_what_refuses_no_setting_stays_unknown(text: str) -> None:
     assert of_text(f"RuntimeError: {text}\n").outcome == "unknown error"
 
 
+def test_what_python_ignores_is_no_cause() -> None:
+    ignored = traceback("NameError: x", ("a.py", "del x")).replace("<module>", "__del__")
+    assert of_text(f"{CHAIN}{ignored}").causes[0].id == "python-missing-file"
+    assert of_text(ignored).causes == ()
+
+
 def test_a_compiler_note_is_no_exception() -> None:
     steps = "iteration 1/ 1 | lm loss: 2.1\n"
     marks = "   49 |   int64_t error_argmax;\n      |           ^~~~~~~~~~~~\n"
@@ -119,13 +129,13 @@ def test_another_exception_says_where_it_was_raised() -> None:
     )
 
 
-def test_a_logged_traceback_of_a_training_that_ends_well_accuses_nobody() -> None:
+def test_a_logged_traceback_in_a_good_training_accuses_nobody() -> None:
     steps = "".join(f"iteration {step}/ 20 | lm loss: 2.{step}\n" for step in range(1, 21))
     diagnosis = of_text(f"{YAML}{steps}training completed successfully\n")
     assert (diagnosis.causes, diagnosis.guilty) == ((), None)
 
 
-def test_a_caught_exception_is_not_the_cause_of_another_that_ended_the_process() -> None:
+def test_a_caught_exception_is_no_cause_of_a_later_one() -> None:
     caught = YAML.replace("in <module>", "in probe")
     ended = traceback("ValueError: odd", ("train.py", "f()"), prefix="[rank2]: ")
     diagnosis = of_text(caught + ended)
