@@ -130,8 +130,8 @@ def _settle(
                 known = replace(known, title=title, cause=cause, fix=fix or known.fix)
             elif raised.frames:
                 shown = raised.message.partition("\n")[0] in seen.text
-                said = "" if shown else f": {first_line(raised.message)}"
-                known = replace(known, cause=f"{reading.raised}{said}. {known.cause}")
+                message = "" if shown else f": {first_line(raised.message)}"
+                known = replace(known, cause=f"{reading.raised}{message}. {known.cause}")
         described[name] = known
     return failures | described
 

@@ -199,9 +199,11 @@ class Describer:
             "file": find_file(raised) or "the file",
         }
         variant, more = rule(raised)
+        words["newer"] = more.get("package", "")
         stack = self.matrix.files("components")
-        if more.get("package", "").replace("_", "-") in stack:
-            variant += "-stack" if words["importer"].replace("_", "-") in stack else "-beside"
+        if words["newer"].replace("_", "-") in stack:
+            words["newer"] = words["importer"]
+            variant += "-stack" if words["importer"].replace("_", "-") in {"", *stack} else ""
         where = f"{raised.name} is raised{words['where']}"
         if kind == OTHER:
             message = f": {words['message']}" if raised.message else ""

@@ -32,7 +32,7 @@ ERRORS = [
     "error: Failed to fetch: `https://example.org`",
     "srun: error: node-1: task 3: Exited with exit code 1",
     "Killed",
-    "Segmentation fault (core dumped)",
+    "Segmentation fault",
     "bash: line 4: start-job: command not found",
     "/bin/sh: 1: start-job: not found",
     "train-0   0/1   ImagePullBackOff   0   4s",
