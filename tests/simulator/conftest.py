@@ -78,7 +78,7 @@ def forked_python(
     """The examined interpreter, whose processes have torch_npu on a simulated machine."""
     env = built.environment(os.environ | QUIET, soc="Ascend910B3", devices=8, memory_bytes=1 << 30)
     folder = tmp_path_factory.mktemp("forks")
-    with forks.interpreter(examined_python, folder, env, "torch_npu", "megatron.core") as path:
+    with forks.interpreter(examined_python, folder, env, "torch_npu") as path:
         yield path
 
 
