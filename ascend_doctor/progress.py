@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsedColumn
+from rich.table import Column
 from rich.text import Text
 
 from ascend_doctor.language import say
@@ -25,19 +25,28 @@ from ascend_doctor.render.plain import one_line
 if TYPE_CHECKING:
     from ascend_doctor.probing.request import ProbeRequest
 
-_REFRESH = 8
-_BAR = 24
+_REFRESH, _BAR = 8, 12
 PROBES, STEPS, NODES, RUNS = "probes", "steps", "nodes", "runs"
 
 
 _OwnBar = TypeVar("_OwnBar", bound="ProgressBar")
 
 
+class _NowColumn(ProgressColumn):
+    def __init__(self, now: Callable[[], str]) -> None:
+        super().__init__(Column(no_wrap=True, overflow="ellipsis", ratio=1))
+        self._now = now
+
+    def render(self, task: Task) -> Text:
+        del task
+        return Text(one_line(self._now()))
+
+
 class ProgressBar:
     """Tasks with a bar on a terminal, lines elsewhere, nothing if ``quiet``.
 
-    ``noun`` is the plural of what is counted; ``detail`` draws what runs now, ``rate`` times a
-    second. A terminal that cannot move its cursor gets lines.
+    ``noun`` is the plural of what is counted; ``now`` says what is done and what runs, ``rate``
+    times a second. A terminal that cannot move its cursor gets lines.
     """
 
     def __init__(
@@ -46,7 +55,7 @@ class ProgressBar:
         *,
         quiet: bool = False,
         console: Console | None = None,
-        detail: Callable[[], Sequence[RenderableType]] = tuple,
+        now: Callable[[], str] | None = None,
         rate: float = _REFRESH,
     ) -> None:
         self.quiet = quiet
@@ -57,23 +66,12 @@ class ProgressBar:
         self._noun = noun
         self._start = time.monotonic()
         self._console = console or Console(file=sys.stderr, markup=False, highlight=False)
-        self._detail: Callable[[], Sequence[RenderableType]] = tuple
-        columns = (
-            BarColumn(_BAR),
-            TextColumn("{task.description}", markup=False),
-            TimeElapsedColumn(),
-        )
-        self._bar = Progress(*columns, console=self._console, auto_refresh=False)
-        self._live = Live(
-            get_renderable=lambda: Group(self._bar, *self._detail()),
-            console=self._console,
-            refresh_per_second=rate,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._detail = detail
-        self._task = self._bar.add_task(self.count(), total=None)
+        self._bar = Progress(
+            *(BarColumn(_BAR), TimeElapsedColumn(), _NowColumn(now or self.now)), expand=True,
+            console=self._console, refresh_per_second=rate, transient=True,
+            redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=None)
         self._moving = False
 
     @property
@@ -84,13 +82,17 @@ class ProgressBar:
     def __enter__(self: _OwnBar) -> _OwnBar:  # noqa: PYI019 - Self is newer than Python 3.10
         self._moving = self.moves
         if self._moving:
-            self._live.start()
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._moving:
-            self._live.stop()
+            self._bar.stop()
         self._moving = False
+
+    def now(self) -> str:
+        """What is done and what runs, in one line."""
+        return " · ".join((self.count(), *map(say, self.running)))
 
     def add(self, names: Iterable[str]) -> None:
         self.all_known = True
@@ -126,7 +128,6 @@ class ProgressBar:
             self._task,
             total=len(self._names) if self.all_known else None,
             completed=len(self._ended),
-            description=self.count(),
         )
 
     def line(self, text: str) -> None:
@@ -150,7 +151,7 @@ class TaskDisplay(ProgressBar):
     ) -> None:
         console = console or Console(file=sys.stderr, markup=False, highlight=False)
         quiet = quiet or not console.is_terminal
-        super().__init__(noun, quiet=quiet, console=console, detail=self._rows)
+        super().__init__(noun, quiet=quiet, console=console)
         self.add(tasks)
 
     @contextlib.contextmanager
@@ -162,9 +163,6 @@ class TaskDisplay(ProgressBar):
         finally:
             self.end(task)
 
-    def _rows(self) -> list[RenderableType]:
-        return [_row(say(task)) for task in self.running]
-
 
 class ProbeDisplay(ProgressBar):
     """The running probes, the stages of their ranks, and the ended probes.
@@ -173,12 +171,11 @@ class ProbeDisplay(ProgressBar):
     """
 
     def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
-        super().__init__(PROBES, quiet=quiet, console=console, detail=self._rows)
+        super().__init__(PROBES, quiet=quiet, console=console)
         self.runs: dict[str, ProbeRun] = {}
         self._request: ProbeRequest | None = None
         self._stages: dict[int, str] = {}
         self._shown_stages: set[str] = set()
-        self._ends: dict[str, str] = {}
 
     def expect(self, requests: Sequence[ProbeRequest]) -> None:
         self.add(request.probe for request in requests)
@@ -204,10 +201,8 @@ class ProbeDisplay(ProgressBar):
         self.end(run.probe)
         count = f" ({self.count()})" if self.all_known else ""
         if run.not_started:
-            self._ends[run.probe] = "not started"
             self.line(say(f"{run.probe}: not started: {run.not_started}") + count)
             return
-        self._ends[run.probe] = "passed" if run.sound else "failed"
         seconds = f"{run.seconds:.1f} s"
         self.line(
             say(
@@ -218,27 +213,20 @@ class ProbeDisplay(ProgressBar):
             + count
         )
 
-    def _rows(self) -> list[RenderableType]:
-        ends: dict[str, list[str]] = {"passed": [], "failed": [], "not started": []}
-        for probe, end in self._ends.items():
-            ends[end].append(probe)
-        rows: list[RenderableType] = [
-            _row(f"{say(word)}: {', '.join(names)}") for word, names in ends.items() if names
-        ]
-        if request := self._request:
-            counted = Counter(self._stages.values())
-            counted[say("not started")] = len(request.ranks) - len(self._stages)
-            most = say(f"at most {request.deadline:.0f} s")
-            rows.append(_row(f"{request.probe}: {request.device}, {most}"))
-            rows += [_row(f"  {count}  {stage}") for stage, count in counted.items() if count]
-        return rows
+    def now(self) -> str:
+        if not (request := self._request):
+            return self.count()
+        counted = Counter({say("not started"): len(request.ranks) - len(self._stages)})
+        counted.update(self._stages.values())
+        stages = ", ".join(f"{count} {stage}" for stage, count in counted.items() if count)
+        return f"{self.count()} · {request.probe} ({request.device}): {stages}"
 
 
 class NodeDisplay(ProgressBar):
     """Nodes of a fleet that have written their report files into a folder."""
 
     def __init__(self, folder: str, nodes: int, *, seconds: float, quiet: bool) -> None:
-        super().__init__(NODES, quiet=quiet, detail=self._look, rate=1)
+        super().__init__(NODES, quiet=quiet, rate=1)
         self._folder = folder
         self._seconds = seconds
         if nodes:
@@ -250,16 +238,11 @@ class NodeDisplay(ProgressBar):
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()
-        self._look()
-        self.line(f"{self.count()}, {time.monotonic() - self._start:.0f} s")
+        self.line(f"{self.now()}, {time.monotonic() - self._start:.0f} s")
 
-    def _look(self) -> list[RenderableType]:
+    def now(self) -> str:
         with contextlib.suppress(OSError):
             reports = sum(name.endswith(".json") for name in os.listdir(self._folder))
             for number in range(reports):
                 self.end(str(number))
-        return []
-
-
-def _row(text: str) -> Text:
-    return Text(one_line(text), no_wrap=True, overflow="ellipsis")
+        return self.count()

@@ -1,6 +1,7 @@
 """``ascend-doctor report``: one redacted archive of what a helper needs."""
 
 import io
+import itertools
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from ascend_doctor.commands.options.launch import timeout_option
 from ascend_doctor.commands.options.output import Output, file_option
 from ascend_doctor.commands.options.target import Examination, add_target_options
 from ascend_doctor.diagnosis.attempts import modification_time
+from ascend_doctor.diagnosis.logs import files_of
 from ascend_doctor.diagnosis.recorder import dump_as_json, is_dump
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import Level, show_bytes
@@ -30,7 +32,6 @@ from ascend_doctor.machine.files import (
     open_regular,
     read_bytes,
     reason,
-    walk_folders,
     why_not_written,
     write_whole,
 )
@@ -47,6 +48,9 @@ _TEXT_BYTES, _DUMP_BYTES = 32 << 20, 256 << 20
 _BYTES = ("utf-8", "surrogateescape")
 _SECONDS = 300.0
 _CHECKSUM = re.compile(r"\b[\da-f]{64}\b|(?:(?<=commit: )|(?<=tree: ))[\da-f]{40}\b")
+_WORDS = re.compile(r"(?=\b([\w-]+))|([^\W_]+)")
+# Somebody's prose: all comments but those that a program reads.
+_COMMENT = re.compile(r"(?m)(^|\s)#(?!!|SBATCH|BSUB|PBS| ascend-doctor:)[^\n]+")
 _CUT = b"\n... left out by ascend-doctor report ...\n"
 
 
@@ -128,10 +132,13 @@ def command(
 
     if logs:
         _add_logs(parts, logs, (hidden, cleaner), clean)
-    hidden.strict = cleaner.strict = True
+    for each in (hidden, cleaner):
+        each.strict, each.known = True, frozenset()
     for path in launches:
         name = clean(os.path.basename(path))
-        parts.try_to_add(f"launch/{name}", path, lambda source: clean(_text(source)))
+        parts.try_to_add(
+            f"launch/{name}", path, lambda source: clean(_COMMENT.sub(r"\1#", _text(source)))
+        )
         _add_answer(parts, f"launch/{name}.lint.txt", ["lint", os.path.abspath(path)], clean)
     if lock := examination.lock:
         hidden.known = cleaner.known = frozenset(
@@ -191,18 +198,19 @@ def _add_logs(
     """
     chosen = [*_choose_logs(logs, parts)]
     real = _json_of(["diagnose", "--redact", "--json", "--", *logs])
-    for strict in (True, False, True):
+    cited = frozenset(itertools.chain(*_WORDS.findall(" ".join(_lines_of(real)))))
+    none = frozenset[str]()
+    for strict, known in ((True, none), (True, cited), (False, none), (True, none)):
         ends = Parts()
         for cleaner in cleaners:
-            cleaner.strict = strict
+            cleaner.strict, cleaner.known = strict, known
         for path, name in chosen:
             ends.try_to_add(f"{LOGS}/{clean(name)}", path, lambda source: clean(_ends_of(source)))
         with scratch.temporary() as folder:
-            for name, data in ends.files.items():
-                target = os.path.join(folder, name)
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                write_whole(target, data)
-            if _core(_json_of(["diagnose", "--json", "--", f"{folder}/{LOGS}"])) == _core(real):
+            write_whole(f"{folder}/logs.tar.gz", ends.pack())
+            if _core(_json_of(["diagnose", "--json", "--", f"{folder}/logs.tar.gz"])) == _core(
+                real
+            ):
                 break
     else:
         parts.notes.append(
@@ -210,10 +218,18 @@ def _add_logs(
         )
     if not strict:
         parts.notes.append("For the diagnosis, unknown words stayed in the logs.")
+    for cleaner in cleaners:
+        cleaner.known = none
     _add_answer(parts, "diagnosis.txt", ["diagnose", "--redact", "--", *logs], clean)
     parts.add("diagnosis.json", json.dumps(cleaners[-1].apply(real), ensure_ascii=False, indent=1))
     parts.files |= ends.files
     parts.left_out += ends.left_out
+
+
+def _lines_of(diagnosis: dict[str, Any]) -> Iterator[str]:
+    """The lines that a diagnosis stands on."""
+    for cause in diagnosis.get("causes", ()):
+        yield from (line["text"] for line in cause["evidence"])
 
 
 def _core(diagnosis: dict[str, Any]) -> tuple[Any, ...]:
@@ -244,16 +260,12 @@ def _answer(words: Sequence[str]) -> str:
 def _choose_logs(logs: Sequence[str], parts: Parts) -> Iterator[tuple[str, str]]:
     files = []
     for log in logs:
-        if not os.path.isdir(log):
-            files.append((log, os.path.basename(log)))
-            continue
         beside = os.path.dirname(os.path.abspath(log))
-        for folder, names in walk_folders(log):
-            paths = [os.path.join(folder, name) for name in names]
-            files += [(path, os.path.relpath(path, beside)) for path in paths]
-    files.sort(key=lambda entry: -modification_time(entry[0]))
-    for number, (path, name) in enumerate(files):
-        if number >= _MOST_LOGS:
+        paths = files_of(log) if os.path.isdir(log) else (log,)
+        files += [(path, os.path.relpath(path, beside)) for path in paths]
+    newest = sorted(files, key=lambda entry: -modification_time(entry[0]))[:_MOST_LOGS]
+    for path, name in files:
+        if (path, name) not in newest:
             parts.left_out.append((path, f"more than {_MOST_LOGS} logs"))
         elif _is_readable(path):
             yield path, name

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
-from rich.text import Text
 
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.findings import show_bytes
@@ -35,7 +34,7 @@ class SetupDisplay(Steps):
         self._yes = yes
         self._last = tuple(last)
         self._order: tuple[str, ...] = ()
-        self._progress = ProgressBar(STEPS, quiet=quiet, detail=self._rows, rate=1)
+        self._progress = ProgressBar(STEPS, quiet=quiet, now=self._say_now, rate=1)
         self._now: tuple[str, Sequence[Path], int] = ("", (), 0)
         self._cost: tuple[float, int] | None = None
         self._state = ""
@@ -70,9 +69,9 @@ class SetupDisplay(Steps):
         finally:
             self._cost = (time.monotonic() - start, self._grown())
 
-    def _rows(self) -> list[Text]:
-        row = f"{say(self._now[0])}  {show_bytes(self._grown())}  {self._state}"
-        return [Text(one_line(row.rstrip()), no_wrap=True, overflow="ellipsis")]
+    def _say_now(self) -> str:
+        now = f"{say(self._now[0])}  {show_bytes(self._grown())}  {self._state}"
+        return f"{self._progress.count()} · {now.rstrip()}"
 
     def _show_state(self, text: str) -> None:
         self._state = text

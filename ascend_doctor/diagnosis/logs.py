@@ -20,7 +20,7 @@ from ascend_doctor.machine.files import (
     reason,
     walk_folders,
 )
-from ascend_doctor.machine.report_archive import is_part_of_report
+from ascend_doctor.machine.report_archive import is_of_report, is_part_of_report
 
 _SAMPLE = 4096
 _NULS = 20  # one zero byte in as many is no text
@@ -100,7 +100,7 @@ def find(names: tuple[str, ...], without: Collection[str] = ()) -> tuple[list[Lo
             listing.logs.append(Log(name="standard input", path=None))
         elif os.path.isdir(name):
             check_folder(name)
-            for path in _files(name):
+            for path in files_of(name):
                 if path not in without and os.path.isfile(path):
                     listing.add(path)
         elif not is_there(name):
@@ -139,10 +139,9 @@ class _Listing:
             self.skipped.append(Skipped(name=path, reason="not a log by its name"))
 
     def archive(self, path: str) -> None:
-        members = sorted(
-            self._archives.members(_open_file(path, path), path),
-            key=lambda member: _natural(member.name),
-        )
+        members = [*self._archives.members(_open_file(path, path), path)]
+        if not any(is_of_report(member.name) for member in members):  # which are in order
+            members.sort(key=lambda member: _natural(member.name))
         for member in members:
             if is_part_of_report(member.name):
                 continue
@@ -181,7 +180,8 @@ def _open_file(path: str, name: str) -> Any:
         raise DataError(f"{name}: {reason(error)}") from error
 
 
-def _files(folder: str) -> Iterator[str]:
+def files_of(folder: str) -> Iterator[str]:
+    """Files below a folder, in the order in which they are read."""
     for directory, names in walk_folders(folder, key=_natural):
         yield from (os.path.join(directory, name) for name in names)
 

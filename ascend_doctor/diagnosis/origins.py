@@ -21,9 +21,9 @@ _PREFIX = re.compile(
     | \[pod/(?P<pod>[\w.-]{1,253})/[\w.-]{1,253}\]\s?
     | (?:[a-z0-9-]{1,63}\s)?(?P<tailed>[a-z0-9][a-z0-9.-]{0,230}-[a-z0-9]{1,20})\s[a-z0-9-]{1,63}\s
       (?=\[(?:default|rank)\d{1,6}\]:|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)
-    | (?P<host>(?:worker|node|host)-?\d{1,6}|localhost|\d{1,3}(?:\.\d{1,3}){3}
+    | (?P<host>(?:worker|node|host)-?\d{1,6}|host-[\da-f]{8}|localhost|\d{1,3}(?:\.\d{1,3}){3}
       |(?=[\w.-]{0,252}\d)[A-Za-z0-9][\w.-]{1,252}(?=:\s\[(?:(?:default|rank)\d|\d{4}-\d\d-))):\s
-    | (?P<service>[\w.-]{1,64}-\d{1,4})\s{1,64}\|\s
+    | (?P<service>[\w.-]{1,64}-(?:\d{1,4}|[\da-f]{8}))\s{1,64}\|\s
     | (?:"""
     + "|".join(_MONTHS)
     + r""")\s[\s\d]\d\s\d\d:\d\d:\d\d(?:\.\d{1,9})?

@@ -49,6 +49,11 @@ def is_report_archive(head: bytes) -> bool:
     return header.startswith(f"{FOLDER}/".encode())
 
 
+def is_of_report(name: str) -> bool:
+    """Whether an archive member is of `report`, whose logs stand in the order of reading."""
+    return FOLDER in name.split("/")
+
+
 def is_part_of_report(name: str) -> bool:
     """Whether `report` puts this archive member beside the logs."""
     parts = name.split("/")

@@ -3,45 +3,42 @@
 import functools
 import json
 import re
+import string
 from collections.abc import Iterator
 from pathlib import Path
 
+from ascend_doctor import patterns
 from ascend_doctor.patterns import defer
-from ascend_doctor.redact.vocabulary import is_drawn, is_hex, is_known, words_of
+from ascend_doctor.redact.vocabulary import LEAST_LETTERS, is_drawn, is_hex, is_software, words_of
 
 _PACKAGE, _ENDINGS = Path(__file__).parents[1], (".po", ".py", ".txt", ".yaml")
-_RUN = r"[^\W_]+"
-_ENDS = r"(?:[A-Za-z\d][\w-]*\.)+(?:cn|com|corp|edu|internal|io|lan|local|net|org)\b(?![.-]\w)"
-_DOMAIN = rf"(?<![\w.-]){_ENDS}"
-# Pseudonyms and addresses of memory first, which stay.
-_PIECES = defer(
-    rf"(?P<stays>(?:host|serial|user|word)-[\da-f]{{8}}(?![A-Za-z\d])|0x[\da-fA-F]+"
-    r"|\\[abfnrtvx]|\b_{1,2}Z\w+|\blib[\w.+-]+\.so[\d.]*|\ben[ops]\d\w*)"
-    rf"|(?P<escaped>(?:\\u[\da-fA-F]{{4}})+)"
-    r"|(?:\b(?:account|author|company|entity|host|login|org|owner|project|team|tenant|user)"
-    r"(?:_?name)?[\"']?\s*[:=]\s*[\"']?|--(?:\w+-)*(?:entity|org|project|team|user(?:name)?)[ =])"
-    r"(?P<user>(?!\d[\d.]*\b)[\w.]*[_@\d-][\w.@-]*)"
-    r"|\b(?P<address>(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3})\b"
-    rf"|(?P<mail>[\w.+-]+@{_ENDS})|(?P<host>{_DOMAIN}"
-    rf"|(?<![A-Za-z\d-])[a-z]+\d*(?:-[a-z\d]+)+(?![\w-]))|(?P<word>{_RUN})"
+_TABLE = patterns.read_patterns(Path(__file__).parent / "pieces.txt")
+_PIECES = defer("|".join(_TABLE["piece"]))
+_IS = {name: defer(rows[0]) for name, rows in _TABLE.items()}
+_WORDS, _COMPOUNDS = defer(r"[^\W_]+"), defer(r"\w[\w-]+")
+_BESIDE, _COUNT, _GROUPED, _NUMBER, _STAFF, _MIXED, _HEX, _DRAWN, _NEAR = (
+    4,
+    6,
+    6,
+    10,
+    7,
+    5,
+    16,
+    8,
+    200,
 )
-_DATE = defer(r"20\d\d(?:0[1-9]|1[0-2])[0-3]\d(?:\d{6,})?")
-_MEASURED = defer(r"(?:byte|size|mem|time|stamp|alloc|reserve|addr|offset)\w*\W*$", re.IGNORECASE)
-_DECIMAL = defer(r"\d\.$")
-_NODE = defer(r".*\..*|(?:[a-z]+\d*-){2,}[a-z]?\d{2,}|[a-z]+(?:-[a-z]+)*-?0\d+")
-_CODE = defer(r"[A-Z]{1,4}\d{2,6}|V\d{3}R\d{3}\w*|C\d+\w*|\d+[A-Za-z]{1,3}")
-_NUMBER, _STAFF, _MIXED, _HEX, _DRAWN = 10, 7, 5, 16, 8
 
 
 @functools.cache
-def _own() -> frozenset[str]:
+def own_words() -> frozenset[str]:
     """Words, runs of letters and digits, and domains in this package's files."""
     names = set()
     for base in (_PACKAGE, _PACKAGE.parent / "matrices"):  # inside, if it was installed
         for path in base.rglob("*"):
             if path.suffix in _ENDINGS:
                 text = path.read_text("utf-8")
-                names |= {*re.findall(rf"{_DOMAIN}|{_RUN}", text), *re.findall(r"\w[\w-]+", text)}
+                for pattern in (_IS["domain"], _WORDS, _COMPOUNDS):
+                    names.update(pattern.findall(text))
     return frozenset(word.lower() for name in names for word in (name, *words_of(name)))
 
 
@@ -49,35 +46,79 @@ def unknown_pieces(text: str, allowed: frozenset[str]) -> Iterator[tuple[str, in
     """Kind and place of what is no word of software and not ``allowed``, in the text's order."""
     for match in _PIECES.finditer(text):
         kind = match.lastgroup or ""
-        name, span = match[kind].lower(), match.span(kind)
-        known = kind in {"host", "user"} and name in _own()
-        if known or (kind == "host" and not _NODE.fullmatch(name)):
-            kind = "word"
-        if kind in {"address", "host", "mail", "user"}:
-            yield kind.replace("mail", "user"), *span
-        elif kind == "escaped" and not _is_of_software(str(json.loads(f'"{match[0]}"'))):
-            yield "word", *span
-        elif kind == "word":
-            for run in re.compile(_RUN).finditer(text, *span):
-                before = text[max(0, run.start() - 24) : run.start()]
-                stays = run[0].lower() in _own() or run[0] in allowed
-                if not stays and _is_unknown(run[0], before):
+        name, span = match[kind], match.span(kind)
+        if whole := _hidden_whole(kind, name, _before(text, span[0])):
+            if name not in allowed:
+                yield whole, *span
+        elif kind != "stays":
+            runs = [run for run in _WORDS.finditer(text, *span) if run[0] not in allowed]
+            odd = [_is_unknown(run[0], _before(text, run.start())) for run in runs]
+            for run, each in zip(runs, odd, strict=True):
+                if each or (kind == "person" and any(odd)):
                     yield "word", *run.span()
+
+
+def _before(text: str, at: int) -> str:
+    return text[max(0, at - _NEAR) : at].rpartition("\n")[2]
+
+
+def _hidden_whole(kind: str, name: str, before: str) -> str:
+    """As what a piece is hidden, if it is not judged by its words."""
+    if kind == "joined" and not _is_known_whole(name, before):
+        return "host" if _IS["node"].match(name) else "word"
+    if kind in {"host", "user"} and name.lower() not in own_words():
+        return kind
+    if kind == "escaped":
+        return "" if _is_of_software(str(json.loads(f'"{name}"'))) else "word"
+    digits = sum(map(str.isdigit, name)) if kind == "groups" else 0
+    numbers = digits >= _GROUPED and _IS["grouped"].match(name) and not _IS["dated"].match(name)
+    return "word" if numbers else {"address": "address", "mail": "user"}.get(kind, "")
+
+
+def _is_known_whole(name: str, before: str) -> bool:
+    """Of two words: in this package, with a number, or of a file of software."""
+    head, *tail = re.split("[-_]", name)
+    if "-" not in name and _IS["software"].search(before.rpartition(" ")[2]):
+        return True
+    numbered = all(map(_IS["tag"].match, tail)) and not _IS["node"].match(name)
+    known = {name.lower(), name.lower().rstrip(string.digits)} & own_words()
+    return bool(known) or (numbered and all(map(_is_of_software, words_of(head))))
 
 
 def _is_unknown(run: str, before: str) -> bool:
     if run.isdigit():
-        long = len(run) >= (_STAFF if run[0] == "0" else _NUMBER)
-        known = _DATE.fullmatch(run) or _MEASURED.search(before) or _DECIMAL.search(before)
-        return long and not known
+        return _is_odd_number(run, before)
+    if run.lower() in own_words():
+        return _IS["short"].match(run) is not None  # Li
     if is_hex(run):
         return len(run) >= _HEX
-    strange = _NODE.fullmatch(run) is not None or not all(map(_is_of_software, words_of(run)))
+    strange = _IS["node"].match(run) is not None or not all(map(_is_of_software, words_of(run)))
     drawn = is_drawn(run, _DRAWN) or sum(map(str.isdigit, run)) >= _MIXED
-    return strange or (drawn and not _CODE.fullmatch(run))
+    drawn = drawn or _IS["plate"].match(run) is not None
+    return strange or (drawn and not _IS["code"].match(run))
+
+
+def _is_odd_number(run: str, before: str) -> bool:
+    """A number that nothing known counts."""
+    if run in own_words() or _IS["date"].fullmatch(run) or _IS["measured"].search(before):
+        return False
+    if re.search(r"\d\.$", before):
+        return len(run) >= _MIXED - 1 and _IS["place"].search(before) is not None
+    return len(run) >= (_STAFF if run[0] == "0" else _shortest_odd(before))
+
+
+def _shortest_odd(before: str) -> int:
+    """Digits that a number behind such words has, if it counts nothing."""
+    counted = _IS["counted"].search(before)
+    word = counted[1].lower() if counted else ""
+    if len(word) > 1 and _is_of_software(word):
+        return _COUNT if _IS["called"].match(word) else _NUMBER
+    return _BESIDE if counted and not set(counted[2]) - set("0123456789 ") else _COUNT
 
 
 def _is_of_software(word: str) -> bool:
     """No compound of two words: a name may be."""
     words = {word, word.removesuffix("s"), word.removeprefix("lib")}
-    return bool(words & _own()) or (word.isascii() and any(map(is_known, words)))
+    return (word.isascii() and len(word) < LEAST_LETTERS) or any(
+        each in own_words() or is_software(each) for each in words
+    )

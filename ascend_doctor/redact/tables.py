@@ -112,8 +112,13 @@ def find_cells(text: str) -> Iterator[Cell]:
 
 def _find_cells(lines: Iterable[tuple[int, str]]) -> Iterator[Cell]:
     headings: tuple[_Heading, ...] = ()
-    label, before, ruled = "", "", False
+    label, before, ruled, block = "", "", False, None
     for start, line in lines:
+        if block and _indent(line) > block[1]:
+            if judge(block[0], line.strip()):
+                yield Cell(block[0].kind, start + _indent(line), start + len(line))
+            continue
+        block = _block_of(line)
         if _is_ruled(line):
             ruled = ruled or bool(line.strip())
             continue
@@ -129,6 +134,17 @@ def _find_cells(lines: Iterable[tuple[int, str]]) -> Iterator[Cell]:
         elif telling and _count(line) != _count(before):  # a first line of its shape
             headings = _headings_of(line) or headings
         label, before, ruled = line if telling else "", line, False
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _block_of(line: str) -> tuple[Meaning, int] | None:
+    """What a block of YAML that begins in a line holds, and how deep its name stands."""
+    name, sign, begin = line.partition(":")
+    sense = meaning(name.strip(_ALONE)) if sign and begin and _BLOCK.match(begin) else None
+    return (sense, _indent(line)) if sense and sense.kind in SECRETS else None
 
 
 def _is_ruled(line: str) -> bool:

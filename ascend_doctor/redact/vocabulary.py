@@ -12,7 +12,8 @@ from pathlib import Path
 from ascend_doctor import patterns
 from ascend_doctor.patterns import defer
 
-FILE = Path(__file__).parent / "words.bloom"
+# Words of sources and of English, and the few of them that most packages use.
+FILE, STRICT_FILE = (Path(__file__).parent / f"{name}.bloom" for name in ("words", "software"))
 LEAST_LETTERS = 3
 _WORD = defer(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_a-zA-Z]+")
 _LETTERS = defer(r"[^\W\d_]{3,}")
@@ -44,17 +45,25 @@ def bits_of(word: str, size: int) -> Iterator[int]:
 
 
 @functools.cache
-def _table() -> bytes:
-    return FILE.read_bytes()
+def _table(file: Path) -> bytes:
+    return file.read_bytes()
+
+
+def _has(file: Path, word: str) -> bool:
+    table = _table(file)
+    return all(table[bit >> 3] >> (bit & 7) & 1 for bit in bits_of(word, len(table)))
 
 
 @functools.lru_cache(1 << 15)
 def is_known(word: str) -> bool:
     """Whether software has this word, in small letters; two letters say nothing."""
-    if len(word) < LEAST_LETTERS and word.isascii():
-        return True
-    table = _table()
-    return all(table[bit >> 3] >> (bit & 7) & 1 for bit in bits_of(word, len(table)))
+    return (len(word) < LEAST_LETTERS and word.isascii()) or _has(FILE, word)
+
+
+@functools.lru_cache(1 << 15)
+def is_software(word: str) -> bool:
+    """Whether most packages use this word, in small letters."""
+    return _has(STRICT_FILE, word)
 
 
 @functools.lru_cache(1 << 14)

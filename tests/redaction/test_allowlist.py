@@ -24,7 +24,18 @@ def test_lines_of_software_stay(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["panxiaoyu", "gz-a2-57", "w00487123", "gz.example-lab.net", "吴建国", r"\u5434\u5efa"]
+    "name",
+    [
+        "risk-control",
+        "Grace Winter",
+        "7402 9163 55",
+        "panxiaoyu",
+        "gz-a2-57",
+        "w00487123",
+        "gz.example-lab.net",
+        "吴建国",
+        r"\u5434\u5efa",
+    ],
 )
 def test_other_names_do_not(name: str) -> None:
     text = clean(f"loss at /share/{name}/train.py")

@@ -9,7 +9,6 @@ KEY = b"k" * 16
 # Of each set: items, those that some form shows, texts that show.
 SETS = {
     "first": (120, 0, 0),
-    "fourth": (60, 0, 0),
 }
 
 
