@@ -3,90 +3,23 @@
 import functools
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ascend_doctor.patterns import read_patterns
 
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-# torchrun's --tee (torch/distributed/elastic/multiprocessing/tail_log.py), torch's excepthook, Ray,
-# vLLM, kubectl logs --prefix, stern (only before a prefix or a stamp), docker compose, journald and
-# syslog, the container runtime, srun --label, Open MPI (orte/mca/iof/base/iof_base_output.c), pdsh.
-_PREFIX = re.compile(
-    r"""\s{0,8}(?:
-      \[default(?P<local>\d{1,6})\]:\s?
-    | \[rank(?P<rank>\d{1,6})\]:\s?
-    | (?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ \w{3}\s[\s\d]\d\s\d\d:\d\d:\d\d\s\d{4}(?=\[))?
-      \[(?:[\w.@-]{1,80}@)?\d{1,10},(?P<mpi>\d{1,6})\]<std(?:err|out|diag)>:\s?
-    | (?P<task>\d{1,6}):\s
-    | \((?P<actor>[\w.:-]{0,80}?)\s?(?:rank=(?P<vllm>\d{1,6})\s)?pid=(?P<pid>\d{1,12})
-      (?:,\ ip=(?P<ip>[^\s)]{1,64}))?\)\s?
-    | \[pod/(?P<pod>[\w.-]{1,253})/[\w.-]{1,253}\]\s?
-    | (?:[a-z0-9-]{1,63}\s)?(?P<tailed>[a-z0-9][a-z0-9.-]{0,230}-[a-z0-9]{1,20})\s[a-z0-9-]{1,63}\s
-      (?=\[(?:default|rank)\d{1,6}\]:|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)
-    | (?P<host>(?:worker|node|host)-?\d{1,6}|host-[\da-f]{8}|localhost|\d{1,3}(?:\.\d{1,3}){3}
-      |(?=[\w.-]{0,252}\d)[A-Za-z0-9][\w.-]{1,252}(?=:\s\[(?:(?:default|rank)\d|\d{4}-\d\d-))):\s
-    | (?P<service>[\w.-]{1,64}-(?:\d{1,4}|[\da-f]{8}))\s{1,64}\|\s
-    | (?:"""
-    + "|".join(_MONTHS)
-    + r""")\s[\s\d]\d\s\d\d:\d\d:\d\d(?:\.\d{1,9})?
-      \s(?P<machine>[\w.-]{1,253})\s[\w./@-]{1,80}(?:\[\d{1,12}\])?:\s
-    | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?[+-]\d\d:?\d\d
-      \s(?P<system>[\w.-]{1,253})\s(?:kernel|[\w./@-]{1,80}\[\d{1,12}\]):\s
-    | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\s
-      (?:std(?:out|err)\s[FP]\s)?
-    | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s\d\d-\d\d\s\d\d:\d\d:\d\d\s\[?[\w./-]{1,80}:\d+\]\s?
-    )""",
-    re.VERBOSE,
+_TABLE = read_patterns(Path(__file__).parent / "origins.txt")
+_PREFIX = re.compile(rf"\s{{0,8}}(?:{'|'.join(_TABLE['prefix'])})")
+_RANK, _OTHER_RANK, _PROCESS, _DEVICE, _TENSOR_RANK = (
+    re.compile(_TABLE[name][0]) for name in ("rank", "other", "process", "device", "tensor")
 )
-# vLLM counts experts over all engines and not over stages (vllm/v1/executor/multiproc_executor.py,
-# vllm/distributed/parallel_state.py): without stages that is the rank of the job.
-_TENSOR_RANK = re.compile(
-    r"^Worker_(?:(?:DP\d+_)?(?:PCP\d+_)?(?:TP\d+_)?(?:DCP\d+_)?EP(\d{1,6})"
-    r"|(?:DP0_)?(?:PP0_)?TP(\d{1,6})(?:_EP\d+)?)$"
-)
+_STAMPS = tuple(map(re.compile, _TABLE["stamp"]))
 # A launcher of which no more is known than the number of its node.
 NODE_RANK = "node_rank_"
 # Launchers nest their prefixes: srun, kubectl, torchrun, Ray and a logger.
 _PREFIXES = 8
 _KNOWN = 8192
-
-# torch_npu's own rank in the job, and what a process says beside the size of the job: Ray Train
-# (python/ray/train/torch/config.py), ms-swift, Lightning (lightning/fabric/utilities/
-# distributed.py). The others are for want of better, and may count in a group.
-_RANK = re.compile(
-    r"\bRankID:(\d+)|"
-    r"(?<![\w-])(?<!\b[tpdec]p )(?<!group )(?:(?:global|world)[_ ])?rank[=:] ?(\d{1,6}),? "
-    r"(?:local_rank[=:] ?\d{1,6},? )?world_size[=:] ?\d|"
-    r"\bGLOBAL_RANK: (\d{1,6}), MEMBER: \d"
-)
-_OTHER_RANK = re.compile(
-    r"\[Rank (\d+)\]|\bRank (\d+): |\brankId\[(\d+)\]|"
-    r"^\s*\[(?:rank|RANK):? ?(\d+)\]|^rank (\d+): "
-)
-_PROCESS = re.compile(r"\(PID:(\d+),|\[PID: ?(\d+)\]|^\[\w+\] \w+\((\d+),")
-_DEVICE = re.compile(r"\(PID:\d+, Device:(\d{1,4}),")
-
-_STAMPS = (
-    # CANN (2024-08-05-18:15:21.270.506), logging, ISO 8601
-    re.compile(
-        r"\b\d{4}-(?P<month>\d\d)-(?P<day>\d\d)[-T ]"
-        r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
-        r"(?:[.,](?P<part>\d{3}(?:\.?\d{3})?))?"
-    ),
-    # glog as torch prints it ([E1212 12:10:10.131512730, [W326 11:49:12.3, I0301 10:00:00.000000)
-    re.compile(
-        r"(?:\[|^)[EWIF](?P<month>\d{1,2})(?P<day>\d\d) "
-        r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?"
-    ),
-    # vLLM (INFO 02-27 17:30:21), transformers (05/17/2024 01:30:26)
-    re.compile(
-        r"\b(?P<month>\d\d)(?:-(?P<day>\d\d)|/(?P<other>\d\d)/\d{4}) "
-        r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?"
-    ),
-    # journald and syslog (Mar 01 10:02:05), Open MPI (Sun Mar  1 10:02:05 2026)
-    re.compile(
-        rf"^\s*(?:[A-Z][a-z]{{2}} )?(?P<name>{'|'.join(_MONTHS)}) (?P<day>[ \d]\d) "
-        r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?"
-    ),
-)
 # Days before each month, as of a leap year: stamps without a year may be of one.
 _DAYS = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
 

@@ -104,16 +104,12 @@ def _is_odd_number(run: str, before: str) -> bool:
         return False
     if re.search(r"\d\.$", before):
         return len(run) >= _MIXED - 1 and _IS["place"].search(before) is not None
-    return len(run) >= (_STAFF if run[0] == "0" else _shortest_odd(before))
-
-
-def _shortest_odd(before: str) -> int:
-    """Digits that a number behind such words has, if it counts nothing."""
     counted = _IS["counted"].search(before)
     word = counted[1].lower() if counted else ""
-    if len(word) > 1 and _is_of_software(word):
-        return _COUNT if _IS["called"].match(word) else _NUMBER
-    return _BESIDE if counted and not set(counted[2]) - set("0123456789 ") else _COUNT
+    if word and (len(word) < 2 or not _is_of_software(word)):  # noqa: PLR2004 - a letter
+        return len(run) >= _BESIDE
+    long = _NUMBER if word and not _IS["called"].match(word) else _COUNT
+    return len(run) >= (min(long, _STAFF) if run[0] == "0" else long)
 
 
 def _is_of_software(word: str) -> bool:
