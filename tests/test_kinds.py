@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor import cli
+from ascend_doctor.machine.kinds import recognise_content
 from tests.machines.compose import build
 
 ROOT = Path(__file__).parent.parent
@@ -173,3 +174,8 @@ def test_names_in_remedies_are_quoted(
     odd.write_bytes((files / "train.log").read_bytes())
     assert cli.run(["judge", str(odd)]) == 2
     assert f"`ascend-doctor diagnose {shlex.quote(str(odd))}`" in capsys.readouterr().err
+
+
+def test_the_log_of_a_build_is_no_script() -> None:
+    log = b"#6 [2/9] RUN python train.py\n#6 0.451 export X=1\n#6 DONE 20.1s\n"
+    assert recognise_content(log) is None

@@ -20,7 +20,7 @@ _LOG_LINE = (
     r"(?im)^[ \t]*(?:\x1b\[[\d;]*m)*(?:\[?rank ?\d+\]?:|\[?\d{4}[-/]\d\d[-/]\d\d[ T_-]\d\d:\d\d"
     r"|\[(?:INFO|WARNING|ERROR|DEBUG|TRACE|EVENT|rank ?\d+)\]|(?:INFO|WARNING|ERROR|DEBUG)[ :]"
     r"|[IWEF]\d{4} \d\d:\d\d|Traceback \(most recent call last\)|[\w.]*(?:Error|Exception): "
-    r"|iteration +\d+/)"
+    r"|iteration +\d+/|#\d+ (?:\d+\.\d|DONE|ERROR))"  # BuildKit's
 )
 _SCRIPT = r"#!.*\b(?:ba|da|z)?sh\b|#!.*\bpython"
 _SOURCE = r"""#|r?(?:'''|\"{3})|import |from """

@@ -25,6 +25,7 @@ NO_WORK = [
     f"Loading checkpoint shards:   0%|{' ' * 150}| 0/4 [00:00<?, ?it/s]",
     "Waiting for the server to become ready",
     "the job has not completed yet",
+    "Script done on 2026-11-19 10:02:19-03:00",
     "Running setup before step is done",
     "服务启动成功后会退出",
     "iteration 5/ 10 | lm loss: nan | timed out",
