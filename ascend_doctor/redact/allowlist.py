@@ -72,7 +72,11 @@ def _hidden_whole(kind: str, name: str, before: str) -> str:
         return "" if _is_of_software(str(json.loads(f'"{name}"'))) else "word"
     digits = sum(map(str.isdigit, name)) if kind == "groups" else 0
     numbers = digits >= _GROUPED and _IS["grouped"].match(name) and not _IS["dated"].match(name)
-    return "word" if numbers else {"address": "address", "mail": "user"}.get(kind, "")
+    return (
+        "word"
+        if numbers
+        else {"address": "address", "degrees": "word", "mail": "user"}.get(kind, "")
+    )
 
 
 def _is_known_whole(name: str, before: str) -> bool:
@@ -91,7 +95,9 @@ def _is_unknown(run: str, before: str) -> bool:
     if run.lower() in own_words():
         return _IS["short"].match(run) is not None  # Li
     if is_hex(run):
-        return len(run) >= _HEX
+        return len(run) >= _HEX or sum(map(str.isdigit, run)) >= _DRAWN
+    if not run.isascii() and re.search("[a-z]", run):  # an accent splits no name
+        return True
     strange = _IS["node"].match(run) is not None or not all(map(_is_of_software, words_of(run)))
     drawn = is_drawn(run, _DRAWN) or sum(map(str.isdigit, run)) >= _MIXED
     drawn = drawn or _IS["plate"].match(run) is not None
