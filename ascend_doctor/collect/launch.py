@@ -130,6 +130,9 @@ def _find_entry(command: Sequence[str]) -> tuple[int, str]:
         name = word.rpartition(UNTOLD)[2].lstrip("/")
         if _FILE.fullmatch(name):
             return number, name.removesuffix(".py").replace("/", ".").lstrip(".")
+        # ms-swift: swift/cli/_megatron/main.py routes a command to the module of its name.
+        if name == "megatron" and (route := start[number + 1 : number + 2]):
+            return number + 1, f"swift.cli._megatron.{route[0]}"
     return 0, ""
 
 

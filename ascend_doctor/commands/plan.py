@@ -127,11 +127,15 @@ def command(  # noqa: PLR0913 - the options of the command
     """
     watchdog.limit(None if runs else timeout)
     rows = catalog(overlays)
-    if not name and len(launches) == 1 and _means_model(launches[0], rows):
+    if not name and launches and _means_model(launches[0], rows):
+        if launches[1:]:
+            raise click.UsageError(f"say `ascend-doctor plan {launches[0]} --npus 16`")
         name, launches = launches[0], ()
     if launches:
         if npus or name or framework or training.lora:
-            raise click.UsageError("--npus, --model, --framework and --lora do not change a launch")
+            raise click.UsageError(
+                "--npus, --model, --framework and --lora do not change a launch; its own follow --"
+            )
         page = _plan_launch(launches, rows, soc)
         return _write(runs.count(page, timeout) if runs else page, shape, file)
     if runs or not name:

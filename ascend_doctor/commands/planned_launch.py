@@ -40,11 +40,11 @@ class LaunchPage(msgspec.Struct, frozen=True, kw_only=True):
     counted: CountedRun | None = None
     tried: tuple[TriedLayout, ...] = ()
 
-    def describe(self) -> Iterator[Prose]:
+    def describe(self) -> Iterator[str]:
         """A launch in a few lines, and what to type next."""
         ran = self.counted is not None and not self.counted.uncounted
         yield from map(Prose, (*self._lines(), *([] if ran else ["", NEARNESS])))
-        yield Prose(f"Next: {self._next}")
+        yield f"Next: {self._next}"
 
     def _lines(self) -> Iterator[str]:
         if self.counted:
@@ -64,8 +64,8 @@ class LaunchPage(msgspec.Struct, frozen=True, kw_only=True):
         again = shlex.join(self.again)
         if self.counted or self.tried:
             return f"ascend-doctor rehearse --true-size -- {again}"
-        # A file is started by bash.
-        return f"ascend-doctor plan --run {again.removeprefix('bash ')}"
+        file = self.again[0] == "bash" and len(self.again) == 2  # noqa: PLR2004 - started by bash
+        return f"ascend-doctor plan --run {again[5:] if file else f'-- {again}'}"
 
     def html(self) -> str:
         """The same as a page, with a bar for each launch."""

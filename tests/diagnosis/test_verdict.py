@@ -225,3 +225,10 @@ def test_the_serial_number_of_the_card_is_told(chips: int, serials: tuple[str, .
     alone = of_files(files).guilty
     assert alone
     assert alone.serials == ()
+
+
+def test_an_own_answer_is_no_evidence() -> None:
+    answer = "ascend-doctor 0.1.0 · 1 log · 2 lines\nNPU out of memory\n\n✗ known failure · 0.1 s\n"
+    seen = of_text(f"starts\n{answer}EI0006: getting socket times out\n")
+    assert seen.causes[0].evidence[0].line == 6
+    assert len(seen.causes) == 1

@@ -121,6 +121,14 @@ def test_a_command_is_planned_as_a_script_is(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0] == ask(script(tmp_path)).stdout.splitlines()[0]
 
 
+def test_a_command_of_ms_swift_trains_by_its_name() -> None:
+    words = ["megatron", "sft", "--model", "Qwen/Qwen3-30B-A3B"]
+    assert "does not train" not in (shown := ask("--", *words).stdout)
+    assert f"Next: ascend-doctor plan --run -- {' '.join(words)}\n" in shown
+    words[1] = "export"
+    assert "does not train" in ask("--", *words).stdout
+
+
 def test_lint_warns_of_what_does_not_fit_and_is_sure_of_what_cannot(tmp_path: Path) -> None:
     def levels(path: str) -> list[str]:
         options = [path, "--only", "launch-memory", "--format", "json"]

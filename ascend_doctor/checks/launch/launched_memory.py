@@ -17,9 +17,7 @@ from ascend_doctor.planning.ranking import MARGIN, RankBudget, rank_budget
 
 TEXTS = Texts("launches")
 
-_TRAINS = defer(r"(?:^|\.)(?:pre|post)train_\w+$")
-# ms-swift exports without them.
-_LENGTHS = frozenset({"lr", "train_iters", "num_train_epochs", "max_epochs", "rlhf_type"})
+_TRAINS = defer(r"(?:^|\.)(?:pre|post)train_\w+$|\b_megatron\.(?:pt|sft|rlhf)$")
 _TUNERS = frozenset({"lora", "full"})
 USUAL_SOC = "Ascend910B3"
 # No error of the formulas explains an estimate this many times the chip's memory.
@@ -100,8 +98,7 @@ def plan_launch(case: Case) -> LaunchedPlan:
     swift = launch.program == "megatron-swift"
     if swift and options.get("train_type", options.get("tuner_type", "full")) not in _TUNERS:
         raise Unknown("what the tuner trains")
-    trains = _LENGTHS & {*launch.flags} if swift else _TRAINS.search(launch.module)
-    if not trains:
+    if not _TRAINS.search(launch.module):
         raise NotApplicable("the launch command does not train")
     names = {*options, *(flag.replace("-", "_") for flag in launch.flags)}
     assumed: list[str] = []
