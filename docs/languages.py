@@ -64,10 +64,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: object) -> str:
-    """What helps first is found first; a list of links is not found."""
+    """What helps first is found first, by other words too; a list of links is not found."""
     name = page.file.src_uri.removeprefix(FOLDER)
     boosts = [boost for place, boost in config.extra["boosts"].items() if name.startswith(place)]
     page.meta["search"] = {"boost": boosts[0]} if boosts else {"exclude": name in INDEXES}
+    if page.file.src_uri.startswith(FOLDER):
+        page.meta["tags"] = config.extra["words"].get(name.removesuffix(".md"), "").split()
     return markdown
 
 

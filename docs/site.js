@@ -4,3 +4,9 @@ addEventListener("load", () => {
   // A page with many of these has no landmarks to choose from.
   for (const nav of document.querySelectorAll(".md-code__nav")) nav.role = "none";
 });
+// A search divides Chinese from Latin letters, as its index does.
+const { postMessage } = Worker.prototype;
+Worker.prototype.postMessage = function (message) {
+  const cut = (text) => text.replace(/(?<=\p{sc=Han})(?=[\w.-])|(?<=[\w.-])(?=\p{sc=Han})/gu, " ");
+  postMessage.call(this, message.type === 2 ? { ...message, data: cut(message.data) } : message);
+};
