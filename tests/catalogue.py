@@ -62,6 +62,7 @@ _FIELDS = frozenset({"title", "observed", "required", "because", "remedy", "summ
 _ADAPTED = (
     *("no such command: {0}", "no such command: {0}; did you mean {1}?"),
     *("{0} is not a number.", "{0} is not a whole number."),
+    "a whole number from {0} to {1}",
 )
 # Whose messages people read, beside those of the kernel.
 _LIBRARIES = (click, json, msgspec, yaml)

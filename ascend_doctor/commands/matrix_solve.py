@@ -283,11 +283,11 @@ def _details(rows: Catalog, answer: Answer) -> Iterator[str]:
 def _next(answer: Answer, asked: Sequence[str], *, buildable: bool) -> Iterator[str]:
     """What to type; ``setup`` only if it builds what is shown."""
     if asked and buildable:
-        yield f"Next: ascend-doctor setup {' '.join(asked)} --prefix ~/stack --dry-run"
+        yield f"{say('Next')}: ascend-doctor setup {' '.join(asked)} --prefix ~/stack --dry-run"
     elif answer.chosen:
-        yield f"Next: ascend-doctor matrix show {answer.chosen.id}"
+        yield f"{say('Next')}: ascend-doctor matrix show {answer.chosen.id}"
     elif asked:
-        yield f"Next: ascend-doctor matrix solve {' '.join(asked)} -v"
+        yield f"{say('Next')}: ascend-doctor matrix solve {' '.join(asked)} -v"
 
 
 def _none(rows: Catalog, query: SolveQuery, name: str) -> Iterator[str]:
