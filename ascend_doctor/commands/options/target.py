@@ -118,10 +118,10 @@ class Examination(msgspec.Struct, dict=True):
 
         inputs = subjects(script, read(script), self.catalog)
         launches = [each.launch for each in inputs if each.launch and each.launch.present]
-        if len(launches) == 1:
-            return launches[0]
-        notice(f"not one launch to judge; each: ascend-doctor lint {shlex.quote(script)}")
-        return typed
+        only = launches[0] if len(launches) == 1 else None
+        what = "its launch alone is judged" if only else "not one launch to judge"
+        notice(f"{what}; each line: ascend-doctor lint {shlex.quote(script)}")
+        return only or typed
 
     def _programs(self) -> tuple[str, ...]:
         live = self.machine
