@@ -31,8 +31,8 @@ def refuse_unknown(names: Collection[str]) -> None:
             import difflib
 
             close = difflib.get_close_matches(name, ids, n=1)
-            hint = f"; did you mean {close[0]}?" if close else "; `ascend-doctor list` has them"
-            raise click.UsageError(f"no check is called {name!r}{hint}")
+            hint = f"did you mean {close[0]}?" if close else "`ascend-doctor list` has them"
+            raise click.UsageError(f"no check is called {name!r}; {hint}")
 
 
 def choose(
