@@ -1,3 +1,4 @@
+import contextlib
 import os
 import shutil
 import subprocess
@@ -79,8 +80,9 @@ def shared_cache(
     _copy_new(lasting, compiled)
     yield cache
     _copy_new(compiled, lasting)
-    for old in sorted(lasting.iterdir(), key=lambda path: path.stat().st_mtime)[:-_MAX_LASTING]:
-        old.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):  # another worker's end does the same
+        for old in sorted(lasting.iterdir(), key=lambda path: path.stat().st_mtime)[:-_MAX_LASTING]:
+            old.unlink()
 
 
 def _copy_new(source: Path, target: Path) -> None:

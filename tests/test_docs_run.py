@@ -408,6 +408,7 @@ def test_what_is_told_to_type_runs(
 @pytest.mark.slow
 def test_the_tutorial_can_be_followed(tmp_path: Path, examined_python: Path) -> None:
     env = {**os.environ, "PATH": f"{DOCTOR.parent}:{examined_python.parent}:{os.environ['PATH']}"}
+    env["COLUMNS"] = "100"
     printed = ""
     for language, text in re.findall(r"```(bash|text)\n(.*?)```", TUTORIAL.read_text(), re.DOTALL):
         if language == "text":
