@@ -126,13 +126,14 @@ def _find_entry(command: Sequence[str]) -> tuple[int, str]:
     for number, (dash, name) in enumerate(pairwise(start), start=1):
         if dash in _DASHES and "." in name and not name.startswith(_LAUNCHER_MODULES):
             return number, name
-    for number, word in enumerate(start):
+    for number, (before, word) in enumerate(zip(("", *start), start, strict=False)):
         name = word.rpartition(UNTOLD)[2].lstrip("/")
         if _FILE.fullmatch(name):
             return number, name.removesuffix(".py").replace("/", ".").lstrip(".")
         # ms-swift: swift/cli/_megatron/main.py routes a command to the module of its name.
-        if name == "megatron" and (route := start[number + 1 : number + 2]):
-            return number + 1, f"swift.cli._megatron.{route[0]}"
+        route = "".join(start[number + 1 : number + 2])
+        if name.rpartition("/")[2] == "megatron" and route.isalpha() and program((before, word)):
+            return number + 1, f"swift.cli._megatron.{route}"
     return 0, ""
 
 

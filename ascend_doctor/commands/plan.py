@@ -127,9 +127,10 @@ def command(  # noqa: PLR0913 - the options of the command
     """
     watchdog.limit(None if runs else timeout)
     rows = catalog(overlays)
-    if not name and launches and _means_model(launches[0], rows):
-        if launches[1:]:
-            raise click.UsageError(f"say `ascend-doctor plan {launches[0]} --npus 16`")
+    if not name and launches[1:] and find_named(rows, launches[0]):
+        npus_typed = launches[1] if launches[1].isdecimal() else "N"
+        raise click.UsageError(f"say `ascend-doctor plan {launches[0]} --npus {npus_typed}`")
+    if not name and len(launches) == 1 and _means_model(launches[0], rows):
         name, launches = launches[0], ()
     if launches:
         if npus or name or framework or training.lora:

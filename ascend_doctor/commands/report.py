@@ -199,18 +199,17 @@ def _add_logs(
     chosen = [*_choose_logs(logs, parts)]
     real = _json_of(["diagnose", "--redact", "--json", "--", *logs])
     cited = frozenset(itertools.chain(*_WORDS.findall(" ".join(_lines_of(real)))))
-    none = frozenset[str]()
-    for strict, known in ((True, none), (True, cited), (False, none), (True, none)):
+    no_words, expected = frozenset[str](), _core(real)
+    for strict, known in ((True, no_words), (True, cited), (False, no_words), (True, no_words)):
         ends = Parts()
         for cleaner in cleaners:
             cleaner.strict, cleaner.known = strict, known
         for path, name in chosen:
             ends.try_to_add(f"{LOGS}/{clean(name)}", path, lambda source: clean(_ends_of(source)))
         with scratch.temporary() as folder:
-            write_whole(f"{folder}/logs.tar.gz", ends.pack())
-            if _core(_json_of(["diagnose", "--json", "--", f"{folder}/logs.tar.gz"])) == _core(
-                real
-            ):
+            packed = f"{folder}/logs.tar.gz"
+            write_whole(packed, ends.pack())
+            if _core(_json_of(["diagnose", "--json", "--", packed])) == expected:
                 break
     else:
         parts.notes.append(
@@ -219,7 +218,7 @@ def _add_logs(
     if not strict:
         parts.notes.append("For the diagnosis, unknown words stayed in the logs.")
     for cleaner in cleaners:
-        cleaner.known = none
+        cleaner.known = no_words
     _add_answer(parts, "diagnosis.txt", ["diagnose", "--redact", "--", *logs], clean)
     parts.add("diagnosis.json", json.dumps(cleaners[-1].apply(real), ensure_ascii=False, indent=1))
     parts.files |= ends.files

@@ -102,8 +102,8 @@ def read(
 
 # A diagnosis that `run` or `rehearse` printed: first line to last.
 _OWN_ANSWER = re.compile(
-    rb"(?m)^ascend-doctor \d\S* \xc2\xb7 \d[^\n]{,30} \xc2\xb7 \d[\s\S]{,20000}?"
-    rb"\n\S+ [^\n]* \xc2\xb7 [\d.]+ s$"
+    rb"(?m)^ascend-doctor \d\S* \xc2\xb7 \d[^\n]{,30} \xc2\xb7 \d"
+    rb"(?:(?!\nascend-doctor )[\s\S]){,20000}?\n\S+ [^\n]* \xc2\xb7 [\d.]+ s$"
 )
 
 

@@ -16,17 +16,12 @@ _TABLE = patterns.read_patterns(Path(__file__).parent / "pieces.txt")
 _PIECES = defer("|".join(_TABLE["piece"]))
 _IS = {name: defer(rows[0]) for name, rows in _TABLE.items()}
 _WORDS, _COMPOUNDS = defer(r"[^\W_]+"), defer(r"\w[\w-]+")
-_BESIDE, _COUNT, _GROUPED, _NUMBER, _STAFF, _MIXED, _HEX, _DRAWN, _NEAR = (
-    4,
-    6,
-    6,
-    10,
-    7,
-    5,
-    16,
-    8,
-    200,
-)
+# Digits of a number that is hidden: behind an unknown word, alone, counted, with a 0 before.
+_BESIDE_DIGITS, _LONE_DIGITS, _COUNTED_DIGITS, _STAFF_DIGITS = 4, 6, 10, 7
+_GROUPED_DIGITS, _MIXED_DIGITS = 6, 5
+_HEX_LENGTH, _DRAWN_LENGTH = 16, 8
+_CHARACTERS_BEFORE = 200
+_HIDDEN_AS = {"address": "address", "degrees": "word", "mail": "user"}
 
 
 @functools.cache
@@ -59,7 +54,7 @@ def unknown_pieces(text: str, allowed: frozenset[str]) -> Iterator[tuple[str, in
 
 
 def _before(text: str, at: int) -> str:
-    return text[max(0, at - _NEAR) : at].rpartition("\n")[2]
+    return text[max(0, at - _CHARACTERS_BEFORE) : at].rpartition("\n")[2]
 
 
 def _hidden_whole(kind: str, name: str, before: str) -> str:
@@ -71,12 +66,10 @@ def _hidden_whole(kind: str, name: str, before: str) -> str:
     if kind == "escaped":
         return "" if _is_of_software(str(json.loads(f'"{name}"'))) else "word"
     digits = sum(map(str.isdigit, name)) if kind == "groups" else 0
-    numbers = digits >= _GROUPED and _IS["grouped"].match(name) and not _IS["dated"].match(name)
-    return (
-        "word"
-        if numbers
-        else {"address": "address", "degrees": "word", "mail": "user"}.get(kind, "")
+    numbers = (
+        digits >= _GROUPED_DIGITS and _IS["grouped"].match(name) and not _IS["dated"].match(name)
     )
+    return "word" if numbers else _HIDDEN_AS.get(kind, "")
 
 
 def _is_known_whole(name: str, before: str) -> bool:
@@ -95,11 +88,11 @@ def _is_unknown(run: str, before: str) -> bool:
     if run.lower() in own_words():
         return _IS["short"].match(run) is not None  # Li
     if is_hex(run):
-        return len(run) >= _HEX or sum(map(str.isdigit, run)) >= _DRAWN
+        return len(run) >= _HEX_LENGTH or sum(map(str.isdigit, run)) >= _DRAWN_LENGTH
     if not run.isascii() and re.search("[a-z]", run):  # an accent splits no name
         return True
     strange = _IS["node"].match(run) is not None or not all(map(_is_of_software, words_of(run)))
-    drawn = is_drawn(run, _DRAWN) or sum(map(str.isdigit, run)) >= _MIXED
+    drawn = is_drawn(run, _DRAWN_LENGTH) or sum(map(str.isdigit, run)) >= _MIXED_DIGITS
     drawn = drawn or _IS["plate"].match(run) is not None
     return strange or (drawn and not _IS["code"].match(run))
 
@@ -109,13 +102,13 @@ def _is_odd_number(run: str, before: str) -> bool:
     if run in own_words() or _IS["date"].fullmatch(run) or _IS["measured"].search(before):
         return False
     if re.search(r"\d\.$", before):
-        return len(run) >= _MIXED - 1 and _IS["place"].search(before) is not None
+        return len(run) >= _MIXED_DIGITS - 1 and _IS["place"].search(before) is not None
     counted = _IS["counted"].search(before)
     word = counted[1].lower() if counted else ""
     if word and (len(word) < 2 or not _is_of_software(word)):  # noqa: PLR2004 - a letter
-        return len(run) >= _BESIDE
-    long = _NUMBER if word and not _IS["called"].match(word) else _COUNT
-    return len(run) >= (min(long, _STAFF) if run[0] == "0" else long)
+        return len(run) >= _BESIDE_DIGITS
+    long = _COUNTED_DIGITS if word and not _IS["called"].match(word) else _LONE_DIGITS
+    return len(run) >= (min(long, _STAFF_DIGITS) if run[0] == "0" else long)
 
 
 def _is_of_software(word: str) -> bool:
