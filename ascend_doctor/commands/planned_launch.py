@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ascend_doctor.checks.launch.launched_memory import LaunchedPlan, budget, plan_launch
+from ascend_doctor.checks.launch.launched_memory import UNSEEN, LaunchedPlan, budget, plan_launch
 from ascend_doctor.commands.counted_launch import CountedRun, TriedLayout
 from ascend_doctor.commands.rehearsed_ranks import show_step, step_seconds
 from ascend_doctor.errors import DataError
@@ -205,8 +205,7 @@ def _judge(subject: LintInput, case: Case) -> JudgedLaunch:
     try:
         plan = plan_launch(case)
         if subject.launch is not None and subject.launch.partial:
-            text = "no more options than the file shows"
-            plan = msgspec.structs.replace(plan, assumed=(*plan.assumed, text))
+            plan = msgspec.structs.replace(plan, not_counted=(*plan.not_counted, UNSEEN))
         return JudgedLaunch(location=location, plan=plan)
     except (Unknown, NotApplicable) as reason:
         return JudgedLaunch(location=location, unknown=str(reason))

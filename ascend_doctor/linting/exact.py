@@ -64,6 +64,7 @@ _FILE = re.compile(
 )
 # Replaces a value that only the running shell knows.
 _STAND_IN = "unknown"
+_UNASKED, _LOST = "--exact cannot ask this framework", "it ended without an answer"
 _MAX_OTHERS = 4
 _MAX_ANSWER = 16 << 20
 _MAX_TEXT = 400
@@ -283,11 +284,15 @@ def ask(
 
 
 def mark_unasked(subject: LintInput) -> LintInput:
-    name = subject.launch.program if subject.launch is not None else ""
+    name = _name_program(subject)
     where = subject.words[0].location if subject.words else None
-    text = "--exact cannot ask this framework"
-    refusal = FrameworkRefusal(program=name, text=text, location=where, outcome="unjudged")
+    refusal = FrameworkRefusal(program=name, text=_UNASKED, location=where, outcome="unjudged")
     return _with_refusals(subject, refusal) if name else subject
+
+
+def _name_program(subject: LintInput) -> str:
+    launched = subject.launch or Launch()
+    return launched.program or launched.module.rpartition(".")[2]
 
 
 def _with_refusals(subject: LintInput, *refusals: FrameworkRefusal) -> LintInput:
@@ -314,28 +319,30 @@ def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> Lin
 class _PlacedAnswers:
     def __init__(self, subject: LintInput, parts: LaunchParts) -> None:
         self._words = (*subject.words, *parts.settings)
-        self._launch = subject.launch or Launch()
+        self._subject, self._launch = subject, subject.launch or Launch()
         self._parts = parts
 
     def of_failure(self, answer: _Answer) -> Iterator[FrameworkRefusal]:
-        name = _PROGRAMS.get(self._parts.framework, self._parts.starter)
-        if answer.failed or answer.lost:
-            text = answer.failed or "it ended without an answer"
+        asked = self._parts.framework
+        name = _PROGRAMS.get(asked) or _name_program(self._subject) or self._parts.starter
+        lost = answer.lost or (asked and answer.program is None)
+        if text := answer.failed or (_LOST if lost else "" if asked else _UNASKED):
             yield self._refusal(name, text, [], outcome="unjudged")
 
     def of_part(self, part: _PartAnswer, name: str) -> Iterator[FrameworkRefusal]:
         seen: set[int] = set()
-        last = ""
+        last, unseen = "", part.ended
         for refusal in part.refusals:
             places = {number for option in refusal.options[:1] for number in option.places}
-            if refusal.failed or (places and places <= seen) or self._reads_files(refusal):
-                continue
-            seen |= places
-            last = refusal.text
-            yield self._of_refusal(refusal, part, name)
+            if refusal.failed or self._reads_files(refusal):
+                unseen = unseen or refusal.text
+            elif not (places and places <= seen):
+                seen |= places
+                last = refusal.text
+                yield self._of_refusal(refusal, part, name)
         # It ended for another reason, such as an absent file.
-        if part.ended and not (last and part.ended.endswith(last)):
-            yield self._refusal(name, part.ended, [], outcome="unjudged")
+        if unseen and not (last and unseen.endswith(last)):
+            yield self._refusal(name, unseen, [], outcome="unjudged")
         for option in part.options:
             if option.dest in part.changed and option.dest not in part.unknown:
                 value = part.changed[option.dest]

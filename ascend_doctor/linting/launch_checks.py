@@ -59,10 +59,14 @@ def findings(
     abstained = tuple(
         dict.fromkeys(finding.check for finding in findings if finding.needs == "values")
     )
+    # Where no check judged the launch, what they could not see is the answer.
+    levels = {finding.level for finding in findings if finding.check != "launch-resolved"}
+    judged = bool(levels - {Level.UNKNOWN, Level.SKIPPED})
+    accepted = abstained if allow_unresolved else ()
     merged = _merge_framework(
         _collect_unjudged(finding, abstained, allowed=allow_unresolved)
         if finding.check == "launch-resolved"
-        else _place_finding(finding, subject)
+        else _place_finding(finding, subject, hidden=judged or finding.check in accepted)
         for finding in findings
     )
     refusals = subject.launch.refusals if subject.launch is not None else None
@@ -131,9 +135,9 @@ def _laid_over(machine_: Environment | None, own: Environment | None) -> Environ
     )
 
 
-def _place_finding(finding: Finding, subject: LintInput) -> Finding:
-    """Place a finding at a variable that it names, else at the file's beginning."""
-    if finding.level is Level.UNKNOWN and not finding.observed:
+def _place_finding(finding: Finding, subject: LintInput, *, hidden: bool) -> Finding:
+    """Place it at a variable that it names, else at the file's beginning, or leave it out."""
+    if finding.level is Level.UNKNOWN and not finding.observed and hidden:
         return msgspec.structs.replace(finding, level=Level.SKIPPED)
     if finding.level not in _SHOWN or finding.location is not None:
         return finding

@@ -317,14 +317,3 @@ def test_plain_lint_names_what_would_judge_more(doctor: Command, tmp_path: Path)
     refused = doctor("lint", "--python", "/usr/bin/python3", "train.sh", cwd=tmp_path)
     assert refused.returncode == 2
     assert "--exact" in refused.stderr
-
-
-@pytest.mark.slow
-def test_a_framework_that_cannot_be_asked_is_not_well(doctor: Command, tmp_path: Path) -> None:
-    script = tmp_path / "train.sh"
-    script.write_text("NPROC_PER_NODE=8 megatron export --model Qwen/Qwen3-8B --dataset d\n")
-    done = doctor("lint", "--exact", str(script))
-    assert done.returncode == 3
-    assert "Could not ask megatron-swift about the launch" in done.stdout
-    done = doctor("lint", "--only", "run-framework-answers", "-v", str(script))
-    assert "the framework was not asked" in done.stdout

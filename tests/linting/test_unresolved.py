@@ -1,6 +1,5 @@
 """What a script leaves to its shell is said, with the line and with what was not judged."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.inputs import read
 from ascend_doctor.linting.sourcing import changes_nothing, folder_of_script
-from tests.conftest import Command
 from tests.linting.judged import judge_text
 
 SIZES = ("run-world-size", "run-heads-divide", "run-layers-divide", "run-batch-divides")
@@ -128,17 +126,6 @@ def test_known_sizes_are_judged_beside_unknown_ones() -> None:
     )
     assert findings["run-world-size"].level is not Level.OK
     assert findings["launch-resolved"].level is Level.UNKNOWN
-
-
-@pytest.mark.slow
-def test_lint_is_not_green_before_it_has_judged(doctor: Command, tmp_path: Path) -> None:
-    (tmp_path / "train.sh").write_text(LAUNCH.format("--num-layers $LAYERS"), "utf-8")
-    options = ("lint", "train.sh", "--megatron", "0.15.3", "--format", "json")
-    done = doctor(*options, cwd=tmp_path)
-    assert done.returncode == 3
-    verdict = json.loads(done.stdout)["verdict"]
-    assert (verdict["error"], verdict["unknown"]) == (0, 1)
-    assert doctor(*options, "--allow-unresolved", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ _NOT_COUNTED = (
     "mla_swap_core_attn_out", "muon_momentum", "optimizer_offload_fraction",
 )  # fmt: skip
 
+UNSEEN = "options that the file does not show"
+
 
 class LaunchedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a launch trains, and how.
@@ -61,7 +63,7 @@ class LaunchedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def fits(self, where: RankBudget) -> bool | None:
         """None if the estimate is nearer than its error, or options are not counted."""
-        if self.not_counted and where.memory < self.memory.total:
+        if UNSEEN in self.not_counted or (self.not_counted and where.memory < self.memory.total):
             return None
         if where.memory / (1 + MARGIN) < self.memory.total <= where.memory * (1 + MARGIN):
             return None

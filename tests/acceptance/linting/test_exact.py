@@ -71,7 +71,7 @@ def test_frameworks_refuse_at_the_line(stack: str, tmp_path: Path) -> None:
     env = dict(prepare(None, python, simulated("a2-8"), ()).env)
     folders = [clones.unpack(tmp_path / each[0], *each) for each in SOURCES[stack]]
     env["PYTHONPATH"] = ":".join([*map(str, reversed(folders)), env["PYTHONPATH"]])
-    rows = group.files[::4]  # each launch takes seconds
+    rows = group.files[::2]  # each launch takes seconds
     read_all = [read(group, row, mistaken=m) for m in (True, False) for row in rows]
     flat = [each for _, inputs in read_all for each in inputs]
     asked = iter(ask(flat, split_launches(flat), python, env, tmp_path, SECONDS))
@@ -91,8 +91,9 @@ def test_frameworks_refuse_at_the_line(stack: str, tmp_path: Path) -> None:
 
 # docs/records/lint.md has what was found at first sight.
 def test_mistakes_are_found_without_a_stack() -> None:
-    hits = 0
+    hits = count = 0
     for group in groups().values():
+        count += len(group.files)
         for row in group.files:
             _, healthy = read(group, row, mistaken=False)
             before = {(each.check, each.title) for each in report(healthy)}
@@ -101,4 +102,4 @@ def test_mistakes_are_found_without_a_stack() -> None:
                 row.line in lines_of(each) and (each.check, each.title) not in before
                 for each in report(inputs)
             )
-    assert hits >= 53
+    assert hits >= 0.75 * count
