@@ -85,12 +85,6 @@ def test_a_board_that_does_not_say_whether_it_fits(word: str | None) -> None:
     cannot_tell("driver-firmware", having(a2(), "npus", boards=odd), "NPU 3")
 
 
-def test_firmware_that_the_boards_tell() -> None:
-    facts = having(a2(), "driver", firmware_version=None, compatible_drivers=None)
-    old = having(facts, "npus", boards=boards(firmware_version="6.3.0.1.241"))
-    warns("driver-firmware", old, "6.3.0.1.241", "[7.0.0,7.9.99]")
-
-
 def test_driver_and_firmware() -> None:
     facts = having(a2(), "driver", firmware_version="6.4.0.4.220")
     warns("driver-firmware", facts, "6.4.0.4.220", "[7.0.0,7.9.99]")
@@ -166,19 +160,6 @@ def test_hccn_conf_knows_devices_that_are_gone(lost: set[int]) -> None:
     assert levels == ({Level.OK} if len(table) in {1, 2, 4} else {Level.ERROR})
 
 
-@pytest.mark.parametrize(("cards", "words"), [(1, "servers of this kind have 8, 16"), (4, "8-15")])
-def test_cards_of_a3_that_are_gone(cards: int, words: str) -> None:
-    left = 16 - 2 * cards
-    pci = tuple(
-        PciFunction(address=str(index), device="0xd803", subsystem_device="0x0110")
-        for index in range(left // 2)
-    )
-    table = tuple(npu(device // 2, device=device, name="Ascend910") for device in range(left))
-    facts = having(having(a3(), "driver", nodes=nodes(left), pci=pci), "npus", devices=table)
-    conf = {f"address_{index}": "192.0.2.1" for index in range(16)}
-    fails("device-files", having(facts, "hccn", conf=conf), words)
-
-
 def test_a_card_that_left_the_bus_and_not_dev() -> None:
     pci = tuple(PciFunction(address=str(index), device="0xd802") for index in range(7))
     facts = having(a2(), "driver", pci=pci)
@@ -199,13 +180,6 @@ def test_a_file_whose_card_npu_smi_does_not_show() -> None:
     seven = tuple(npu(index) for index in range(7))
     facts = inside(having(a2(), "npus", devices=seven))
     fails("device-files", facts, "npu-smi: 0-6; /dev: 0-7", "Device 7")
-
-
-def test_two_devices_behind_one_pci_function() -> None:
-    facts = having(a3(), "driver", nodes=nodes(14))
-    fails("device-files", facts, "16 devices on the PCI bus, 14")
-    functions = tuple(PciFunction(address=str(n), device="0xd803") for n in range(16))
-    passes("device-files", having(a3(), "driver", pci=functions))
 
 
 def test_npu_smi_and_dev_differ() -> None:

@@ -1,7 +1,6 @@
-from ascend_doctor.facts import Npu
 from ascend_doctor.findings import Level
 from tests.checks.levels import cannot_tell, skips, warns
-from tests.checks.machine import dist, having, healthy, install, packages, run, without
+from tests.checks.machine import dist, healthy, install, packages, run, without
 
 
 def test_a_stack_that_the_framework_does_not_document() -> None:
@@ -19,13 +18,6 @@ def test_a_stack_that_the_framework_does_not_document() -> None:
         finding.because
         == "This set is not the one of its documents; that it works is not reported."
     )
-
-
-def test_either_set_of_a_framework_counts() -> None:
-    facts = packages(healthy(), dist("verl", "0.8.0"), gone=("ms-swift",))
-    facts = packages(facts, dist("torch", "2.8.0"), dist("torch-npu", "2.8.0.post2"))
-    finding = warns("framework-stack", facts, "verl 0.8.0")
-    assert "torch" not in finding.observed
 
 
 def test_a_framework_that_no_table_has() -> None:
@@ -52,10 +44,3 @@ def test_twinkle_and_mindspeed_want_different_numpy() -> None:
     facts = packages(healthy(), dist("twinkle-kit", "0.5.1"))
     warns("twinkle-mindspeed-numpy", facts, "numpy 1.26.0", "<=1.26.0")
     warns("twinkle-mindspeed-numpy", packages(facts, gone=("numpy",)), "not installed")
-
-
-def test_rows_for_other_chips_are_left_out() -> None:
-    facts = packages(healthy(), dist("verl", "0.8.0"), gone=("ms-swift",))
-    facts = having(facts, "npus", devices=(Npu(npu_id=0, name="Ascend950PR"),))
-    finding = warns("framework-stack", facts, "torch 2.9.0")
-    assert "driver" not in finding.observed

@@ -128,12 +128,3 @@ def test_where_no_compiler_is_simulated_the_interpreter_tells(
     assert finding.level is level
     if level is Level.OK:
         assert finding.observed == "triton-ascend 3.2.0, by its interpreter"
-
-
-def test_kernels_that_are_right() -> None:
-    cases = {"sums": {"differ": 0}}
-    owner = ["triton 3.5.0"]
-    finding = only(
-        "triton-kernel", device="cpu", cases=cases, distributions=owner, interpreted=True
-    )
-    assert (finding.level, finding.observed) == (Level.OK, "triton 3.5.0, by its interpreter")

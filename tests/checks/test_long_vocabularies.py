@@ -6,7 +6,7 @@ import pytest
 from ascend_doctor.checks.probes.fp8 import alignment
 from ascend_doctor.checks.probes.long_vocabularies import collectives
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from tests.probes.judged import judge_probes
 
 
@@ -38,14 +38,6 @@ VOCABULARY: dict[str, Any] = {
     },
     "cross_entropy": measure("None"),
 }
-
-
-def test_chunks_multiply_collectives() -> None:
-    assert collectives(4096, None) == (3, 0)
-    assert collectives(4096, 16) == (768, 512)
-    assert collectives(4096, 128) == (96, 64)
-    assert collectives(4096, 256) == (48, 32)
-    assert collectives(6, 16) == (3, 2)
 
 
 def test_log_probabilities_that_are_right() -> None:
@@ -92,10 +84,6 @@ def test_log_probabilities_that_are_wrong(path: tuple[str, ...], value: object, 
     assert title in finding.title
 
 
-def test_log_probabilities_that_were_not_computed() -> None:
-    assert judge_values("vocab-parallel-logprob", {})[0].level is Level.UNKNOWN
-
-
 LEFT = {"mask": [0, 0, 1, 1], "rebuilt": [1, 1, 0, 0], "right_padded": False}
 
 
@@ -106,17 +94,6 @@ def test_masks() -> None:
     (finding,) = judge_values("attention-mask-rebuild", {"left": {**LEFT, "right_padded": True}})
     assert finding.level is Level.ERROR
     assert judge_values("attention-mask-rebuild", {})[0].level is Level.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    "probe", ["sequence-gather", "attention-mask-rebuild", "weight-sync", "fp8"]
-)
-def test_values_that_are_wrong(probe: str) -> None:
-    values = {"left": LEFT, "unable": "", "through": "plain"}
-    wrong = (Wrong(what="block 1", got="[0.0]", expected="[1.0]"),)
-    (finding,) = judge_values(probe, values, wrong=wrong)
-    assert finding.level is Level.ERROR
-    assert "block 1: [0.0]" in finding.observed
 
 
 def test_a_gather_and_a_synchronisation() -> None:

@@ -112,13 +112,6 @@ def test_a_gradient_that_is_none() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "probe", ["lora-sequence-parallel", "lora-experts", "lora-tied-embeddings"]
-)
-def test_nothing_was_recorded(probe: str) -> None:
-    assert judge_probe(probe, {})[0].level is Level.UNKNOWN
-
-
 def way(group: int, configuration: int, fc1: int, fc2: int, taken: str = "") -> dict[str, Any]:
     errors = {"fc1": f"shape '[{fc1}, 8]' is invalid for input of size {taken}"} if taken else {}
     names = {"group": group, "configuration": configuration, "errors": errors}
@@ -155,7 +148,3 @@ def test_experts_that_are_cut_otherwise(way: str, change: dict[str, Any], observ
     assert finding.level is Level.ERROR
     assert observed in finding.observed
     assert f"ETP given to {way}" in finding.title
-
-
-def test_not_every_expert_was_built() -> None:
-    assert judge_probe("expert-shapes", {"ways": {"both": WAYS["both"]}})[0].level is Level.UNKNOWN

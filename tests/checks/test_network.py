@@ -259,12 +259,6 @@ def test_lists_of_devices(value: str, words: tuple[str, ...], remedy: str) -> No
     assert remedy in commands(finding)
 
 
-def test_lists_that_are_fine() -> None:
-    passes("visible-devices", a2(ASCEND_RT_VISIBLE_DEVICES="0,1,7"))
-    passes("visible-devices", a3(ASCEND_RT_VISIBLE_DEVICES="8,15"))
-    skips("visible-devices", a2())
-
-
 def test_devices_that_cannot_be_counted() -> None:
     facts = having(a2(ASCEND_RT_VISIBLE_DEVICES="0,1"), "driver", nodes=())
     cut = having(facts, "npus", complete=False, error=ToolError(kind="timeout", text=""))

@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,8 +75,3 @@ def test_what_is_kept_of_warnings_is_bounded(pieces: list[bytes]) -> None:
         warned.feed(piece)
     assert len(warned.counts) <= DISTINCT
     assert all(len(line) <= COLUMNS for line in warned.counts)
-
-
-@pytest.mark.parametrize("line", ["", "loss 4.2", "\x00\x1b[31m"])
-def test_other_lines_are_not_known(line: str) -> None:
-    assert find_known(line) is None

@@ -83,12 +83,6 @@ def test_the_earliest_is_where_it_began(
     assert text in nan_origin.text
 
 
-def test_each_step_has_its_own() -> None:
-    ranks = {0: layout(None, see_not_finite(5)), 1: layout(see_not_finite(1), None)}
-    nan_origin = present(origin(ranks, 2))
-    assert nan_origin.ranks == (0,)
-
-
 def test_too_little_was_recorded() -> None:
     assert origin({0: LayoutRecord(), 1: LayoutRecord()}, 1) is None
     assert origin({0: layout(None), 1: layout()}, 1) is None

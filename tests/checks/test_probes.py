@@ -5,14 +5,14 @@ import msgspec
 import pytest
 
 from ascend_doctor.checks import all_checks
-from ascend_doctor.checks.probes import probe_culprit, probes
+from ascend_doctor.checks.probes import probes
 from ascend_doctor.checks.probes.probe_culprit import blame
 from ascend_doctor.checks.python.probes import imports
 from ascend_doctor.facts import ImportName, ImportPath, PackageCopy, Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge, list_registered
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from tests.checks.levels import remedy_of
 from tests.present import present
 from tests.probes.judged import judge_probes
@@ -183,11 +183,6 @@ def test_the_guilty_rank_and_its_stage_are_named(name: str) -> None:
     assert (cause.kind, cause.ranks, cause.stage, cause.text) == expected
 
 
-def test_a_rank_that_failed_while_another_still_ran_behind() -> None:
-    run = allreduce(waiting(0, "link"), rank(1, ok=False, error=CLOSED))
-    assert blame(run) == probe_culprit.Blame(kind="hang", ranks=(0,), stage="link")
-
-
 # --- findings
 
 
@@ -199,15 +194,6 @@ def test_all_well_says_how_much_was_compared() -> None:
     finding = only(allreduce(*ranks, exit_code=0))
     assert finding.level is Level.OK
     assert finding.observed == "4 ranks on cpu, 68 sums compared"
-
-
-def test_a_wrong_value_names_ranks_and_values() -> None:
-    wrong = (Wrong(what="sum of 1 element of int64", got="11", expected="10"),)
-    finding = only(allreduce(rank(0, ok=True), rank(1, ok=True, wrong=wrong), exit_code=0))
-    assert finding.level is Level.ERROR
-    assert finding.ranks == (1,)
-    assert "int64" in finding.observed
-    assert finding.required == "10"
 
 
 def test_a_hang_says_who_stands_where_and_how_to_repeat_it() -> None:
@@ -280,15 +266,6 @@ def test_the_infrastructure_is_no_fault_of_a_device(run: ProbeRun, text: str) ->
     assert text in finding.title
 
 
-def test_a_run_cut_short_may_only_be_slow() -> None:
-    slow = ProbeResult(rank=1, stage="import", stages={"import": 3.0}, stack=SLEEPING)
-    run = allreduce(waiting(0, "rendezvous"), slow, timed_out=True, shortened=True)
-    assert only(run).level is Level.UNKNOWN
-    stuck = ProbeResult(rank=1, stage="import", stages={"import": 12.0}, stack=SLEEPING)
-    run = allreduce(waiting(0, "rendezvous"), stuck, timed_out=True, shortened=True)
-    assert only(run).ranks == (1,)
-
-
 BUSY = {"timed_out": True, "load": "load 9 on 2 cores", "delayed": 12.0, "seconds": 20.0}
 
 
@@ -335,13 +312,6 @@ def test_a_hang_after_good_results_is_a_warning() -> None:
 def test_slow_links_are_a_warning() -> None:
     run = allreduce(rank(0, ok=True, values={"first_call_s": 61.0}), exit_code=0)
     assert only(run).level is Level.WARNING
-
-
-def test_a_skipped_probe_is_skipped() -> None:
-    run = ProbeRun(probe="device", ranks=(ProbeResult(ok=True, skipped="no device"),))
-    finding = only(run)
-    assert finding.level is Level.SKIPPED
-    assert "no device" in finding.title
 
 
 # --- device

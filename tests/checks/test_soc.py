@@ -2,7 +2,7 @@ import pytest
 
 from ascend_doctor.facts import Npu, NpuBoard, Snapshot
 from ascend_doctor.findings import Level
-from tests.checks.levels import cannot_tell, fails, passes, skips
+from tests.checks.levels import cannot_tell, fails, passes
 from tests.checks.machine import dist, having, healthy, packages, run
 
 
@@ -56,9 +56,3 @@ def test_chips_that_mindspeed_does_not_support() -> None:
     assert [finding.level for finding in findings] == [Level.WARNING, Level.OK]
     assert "first generation" in findings[0].title
     assert "no bfloat16" in findings[1].title
-
-
-def test_without_an_npu_there_is_no_chip_to_mistake() -> None:
-    facts = having(healthy(), "npus", devices=())
-    facts = having(facts, "driver", nodes=(), pci=None, version=None)
-    skips("soc-910b-confusion", facts)

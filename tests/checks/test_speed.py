@@ -40,11 +40,6 @@ def test_a_device_is_compared_with_the_others(
     assert (finding.level, finding.ranks) == (level, guilty)
 
 
-def test_hosts_are_not_compared_with_each_other() -> None:
-    ranks = [rank(0, "a", rates={"copy": 900.0}), rank(1, "b", rates={"copy": 100.0})]
-    assert [finding.level for finding in judge_rates("hbm", *ranks)] == [Level.OK]
-
-
 @pytest.mark.parametrize("where", [{"device": "cpu"}, {"simulated": True}])
 def test_what_is_no_device_gets_no_verdict(where: dict[str, Any]) -> None:
     for probe in ("gemm", "soak"):

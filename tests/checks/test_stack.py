@@ -180,12 +180,6 @@ def test_a_cann_that_does_not_tell_its_version() -> None:
     cannot_tell("torch-npu-cann", torches("2.7.1", "odd"), "'odd'")
 
 
-def test_rows_for_one_architecture_use_the_host_where_python_is_silent() -> None:
-    facts = packages(healthy(), dist("vllm-ascend", "0.13.0"))
-    facts = having(facts, "python", machine="")
-    assert len(run("vllm-ascend-torch", facts)) == 2
-
-
 def test_a_bad_pair_is_bad_with_that_cann_only() -> None:
     facts = install(torches("2.7.1", "2.7.1"), version="8.3.RC1")
     passes("torch-npu-cann", facts)

@@ -9,11 +9,9 @@ from tests.checks.machine import (
     dist,
     having,
     healthy,
-    install,
     packages,
     run,
     set_to,
-    shell,
     without,
 )
 
@@ -159,9 +157,3 @@ def test_the_driver_library_must_be_found() -> None:
     cannot_tell("driver-library", having(facts, "native", hal=None))
     empty = having(without(facts, "npus"), "driver", version=None, nodes=(), pci=None)
     skips("driver-library", empty)
-
-
-def test_the_stale_script_is_not_offered_where_another_is_active() -> None:
-    facts = install(lacking(healthy(), "libhccl.so"), set_env="/a b/set_env.sh")
-    finding = fails("torch-npu-libraries", shell(facts, home="/gone"))
-    assert remedy_of(finding).commands == ("source '/a b/set_env.sh'",)

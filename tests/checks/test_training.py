@@ -272,12 +272,6 @@ def test_a_float64_sum(sums: tuple[float | None, ...], level: Level) -> None:
         assert finding.observed == "sum of rank + 1: 1 on rank 0, 2 on rank 1"
 
 
-def test_a_step_without_metrics() -> None:
-    short = {**GOOD, "losses": GOOD["losses"][:9], "grad_norms": GOOD["grad_norms"][:9]}
-    (finding,) = judge_training(short)
-    assert finding.title == "smoke-train: 9 of 10 steps have metrics under TP2"
-
-
 def test_a_layout_that_was_asked_for_and_not_trained() -> None:
     values = {**STACK, "layouts": {"TP2": GOOD}, "left_out": {"TP3": "it does not fit 4 ranks"}}
     run = ProbeRun(
