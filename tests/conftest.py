@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ascend_doctor import language
+from ascend_doctor.simulator import Tree, build
+from tests import forks
 from tests.overtime import Overtime
 from tests.programs import run_program
 from tests.pseudo import PseudoDictionary
@@ -29,6 +31,7 @@ collect_ignore = ["acceptance"]
 _LEAST_BYTES = 1 << 16
 _MAX_LASTING = 12
 _LONGEST = "test_docs_run.py"
+QUIET = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -36,6 +39,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 SLOW = {
     "examined_python",
     "simulator_cache",
+    "simulated_python",
     "cluster",
     "hosts",
     "dist",
@@ -166,3 +170,20 @@ def examined_python() -> Path:
     if not named:
         pytest.skip("ASCEND_DOCTOR_TEST_PYTHON names no interpreter with torch and torch_npu")
     return Path(named)
+
+
+@pytest.fixture(scope="session")
+def built(examined_python: Path, simulator_cache: Path) -> Tree:
+    return build(examined_python, cache=simulator_cache)
+
+
+@pytest.fixture(scope="session")
+def simulated_python(
+    examined_python: Path, built: Tree, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """The examined interpreter, whose processes have torch_npu on a simulated machine."""
+    env = built.environment(os.environ | QUIET, soc="Ascend910B3", devices=8, memory_bytes=1 << 30)
+    folder = tmp_path_factory.mktemp("forks") / "bin"
+    folder.mkdir()
+    with forks.interpreter(examined_python, folder, env, "torch_npu") as path:
+        yield path

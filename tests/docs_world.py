@@ -95,7 +95,8 @@ class Run:
     ``options`` are those that the stand-in puts behind the command's name, with those of ``GIVEN``
     where they are ``usual``; ``codes`` is what the contract has for this situation, and ``why``
     says why that is not 0, or, where there is none, why the line is not run. ``needs`` names what
-    of torch, a small world of packages, the doctor's wheel, Slurm and a terminal it takes;
+    of torch, torch_npu that has a simulated NPU, a small world of packages, the doctor's wheel,
+    Slurm and a terminal it takes;
     ``words`` are replaced.
     """
 
@@ -127,7 +128,7 @@ GIVEN = {
 NEEDS = {
     "setup": ("small",),
     "env": ("small",),
-    "rehearse": ("torch",),
+    "rehearse": ("simulated",),
     "compare": ("torch",),
     "fleet check": ("slurm",),
 }
@@ -167,13 +168,13 @@ RUNS = {
             usual=False, options=_TORCH, needs=("torch",), codes=(1,), why="torch_npu without CANN"
         ),
         "check --device cpu --nproc 4": Run(
-            usual=False, options=f"{_TORCH} --only allreduce", needs=("torch",)
+            usual=False, options=f"{_TORCH} --only allreduce", needs=("simulated",)
         ),
         # All four nodes at once.
         "check --nnodes 4 --node-rank 0 --rdzv-endpoint node0:29400 --only pair-rounds": Run(
             usual=False,
             options=f"{_TORCH} --device cpu",
-            needs=("torch",),
+            needs=("simulated",),
             codes=(0, 3),
             why="four nodes on one machine wait for each other's processors",
             words={

@@ -1,9 +1,10 @@
 """An interpreter whose processes are forked from one that has torch: its import takes seconds.
 
-`interpreter` gives its path. Started, it is `python -I -S forks.py SOCKET ITSELF ARGUMENTS`, for
-which a process is forked that runs the arguments in its own environment, folder and output; it
-ends as that ends. torchrun, started so, starts its ranks so. What is read when torch is
-imported is that of the first process: faults of simulated operators, the number of threads.
+`interpreter` gives its path; a torchrun is beside it. Started, it is `python -I -S forks.py SOCKET
+ITSELF ARGUMENTS`, for which a process is forked that runs the arguments in its own environment,
+folder and output; it ends as that ends. torchrun, started so, starts its ranks so. What is read
+when torch is imported is that of the first process: faults of simulated operators, the number of
+threads.
 """
 
 import atexit
@@ -45,9 +46,10 @@ def interpreter(
 
     path, server = folder / "python", folder / "socket"
     server.unlink(missing_ok=True)
-    words = shlex.join([str(python), "-I", "-S", __file__, str(server)])
-    path.write_text(f'#!/bin/sh\nexec {words} "$0" "$@"\n')
-    path.chmod(0o755)
+    words = shlex.join([str(python), "-I", "-S", __file__, str(server), str(path)])
+    for file, more in ((path, ""), (folder / "torchrun", " -m torch.distributed.run")):
+        file.write_text(f'#!/bin/sh\nexec {words}{more} "$@"\n')
+        file.chmod(0o755)
     command = [str(python), __file__, "serve", str(server), *modules]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -158,10 +160,10 @@ def _become(
     sys.executable, *words = argv
     sys.path[:0] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     _run_hooks()
-    while (word := words.pop(0)) in {"-u", "-W"}:
+    while (word := words.pop(0)) in {"-u", "-W", "-B"}:
         if word == "-W":
             warnings.simplefilter(words.pop(0))  # type: ignore[arg-type]
-        else:
+        elif word == "-u":
             sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
     if word == "-c":
         sys.argv = ["-c", *words[1:]]

@@ -369,8 +369,9 @@ def test_what_is_told_to_type_runs(
     if shutil.which(how.shell) is None:
         pytest.skip(f"not installed: {how.shell}")
     env = _environment(docs_folder, line, how)
-    if "torch" in needs:
-        env |= _prepare_torch(docs_folder, request.getfixturevalue("examined_python"))
+    for need, fixture in (("torch", "examined_python"), ("simulated", "simulated_python")):
+        if need in needs:
+            env |= _prepare_torch(docs_folder, request.getfixturevalue(fixture))
     if "prefix" in needs:
         _write_stack(docs_folder / "home/stack", request.getfixturevalue("examined_python"))
     for name in ("small", "both"):

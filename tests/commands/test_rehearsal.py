@@ -46,8 +46,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture
-def command(examined_python: Path) -> list[str]:
-    return [DOCTOR, "rehearse", "--python", str(examined_python), "--npus", "2"]
+def command(simulated_python: Path) -> list[str]:
+    return [DOCTOR, "rehearse", "--python", str(simulated_python), "--npus", "2"]
 
 
 @pytest.fixture
@@ -86,12 +86,12 @@ def test_its_exit_code_is_ours(rehearse: Rehearse, script: str, code: int) -> No
     assert "nothing in its output says why" in done.stderr.decode()  # it has none
 
 
-def test_a_script_finds_the_machine(rehearse: Rehearse, examined_python: Path) -> None:
+def test_a_script_finds_the_machine(rehearse: Rehearse, simulated_python: Path) -> None:
     script = "npu-smi info -l; command -v python; echo $ASCEND_DOCTOR_SIMULATED; npu-smi set -t x"
     done = rehearse("sh", "-c", script)
     printed = done.stdout.decode()
     assert "Total Count                              : 2" in printed
-    assert f"\n{examined_python.parent}/python\n1\n" in printed
+    assert f"\n{simulated_python.parent}/python\n1\n" in printed
     assert b"npu-smi of a simulated machine: no answer to: set -t x" in done.stderr
     assert done.returncode == 1
 

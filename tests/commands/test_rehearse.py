@@ -16,8 +16,8 @@ MARK = "ASCEND_DOCTOR_TEST_MARK"
 
 
 @pytest.fixture
-def rehearse(doctor: Command, examined_python: Path, tmp_path: Path) -> Any:
-    def run(*arguments: str, python: Path | None = examined_python) -> Any:
+def rehearse(doctor: Command, simulated_python: Path, tmp_path: Path) -> Any:
+    def run(*arguments: str, python: Path | None = simulated_python) -> Any:
         named = ("--python", str(python)) if python else ()
         done = doctor(
             *("rehearse", *named, "--format", "json", "-q", *arguments),
@@ -38,8 +38,8 @@ def levels(report: Any) -> dict[str, str]:
     return {finding["check"]: finding["level"] for finding in report["findings"]}
 
 
-def test_level_0_reads_a_whole_simulated_server(rehearse: Any) -> None:
-    done, report = rehearse("-l", "0", "--machine", "a3-16")
+def test_level_0_reads_a_whole_simulated_server(rehearse: Any, examined_python: Path) -> None:
+    done, report = rehearse("-l", "0", "--machine", "a3-16", python=examined_python)
     by_check = levels(report)
     assert done.returncode == 0, [
         finding for finding in report["findings"] if finding["level"] == "error"

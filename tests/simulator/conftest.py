@@ -1,22 +1,16 @@
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from ascend_doctor.simulator import Tree, build
-from tests import forks
+from tests.conftest import QUIET
 from tests.programs import run_program
 
 PROGRAMS = Path(__file__).parent / "programs"
-QUIET = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-
-
-@pytest.fixture(scope="session")
-def built(examined_python: Path, simulator_cache: Path) -> Tree:
-    return build(examined_python, cache=simulator_cache)
 
 
 @pytest.fixture(scope="session")
@@ -71,19 +65,8 @@ class Forked(Protocol):
     ) -> subprocess.CompletedProcess[str]: ...
 
 
-@pytest.fixture(scope="session")
-def forked_python(
-    examined_python: Path, built: Tree, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
-    """The examined interpreter, whose processes have torch_npu on a simulated machine."""
-    env = built.environment(os.environ | QUIET, soc="Ascend910B3", devices=8, memory_bytes=1 << 30)
-    folder = tmp_path_factory.mktemp("forks")
-    with forks.interpreter(examined_python, folder, env, "torch_npu") as path:
-        yield path
-
-
 @pytest.fixture
-def forked(simulate: Run, forked_python: Path) -> Forked:
+def forked(simulate: Run, simulated_python: Path) -> Forked:
     """What `simulate` tells of a program or, with ranks, of torchrun, in a fraction of the time."""
 
     def run(
@@ -92,7 +75,7 @@ def forked(simulate: Run, forked_python: Path) -> Forked:
         command: list[object] = [PROGRAMS / program, *arguments]
         if ranks:
             command = torchrun(ranks, *command)
-        return simulate(forked_python, *command, **options)
+        return simulate(simulated_python, *command, **options)
 
     return run
 

@@ -1,3 +1,3 @@
-from tests.simulator.conftest import built, simulate
+from tests.simulator.conftest import simulate
 
-__all__ = ["built", "simulate"]
+__all__ = ["simulate"]
