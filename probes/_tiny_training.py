@@ -31,7 +31,6 @@ from megatron.core.utils import get_batch_on_this_cp_rank
 tiny_gpt = _probe.neighbour("_tiny_gpt")
 lora = _probe.neighbour("_lora")
 against = _probe.neighbour("_against")
-not_finite = _probe.neighbour("_not_finite")
 reference = _probe.neighbour("_reference")
 
 SEED = 1234
@@ -43,14 +42,10 @@ MANY = 2
 
 
 class Step(NamedTuple):
-    """One training step; ``loss`` is None on all but the last stage of a pipeline.
-
-    ``met`` is where its forward passes first met a number that is not finite, None for nowhere.
-    """
+    """One training step; ``loss`` is None on all but the last stage of a pipeline."""
 
     loss: float | None
     grad_norm: float
-    met: Any
 
 
 class Training:
@@ -74,7 +69,6 @@ class Training:
             ),
             (Float16Module(self.config, self.bare) if self.kind.bf16 else self.bare).to(device),
         )
-        self.watch = not_finite.Watch(self.bare, lambda name: tiny_gpt.globally(name, self.config))
         self.config.finalize_model_grads_func = finalize_model_grads
         self.optimizer = get_megatron_optimizer(
             options(reference.Recipe(), self.config), [self.model]
@@ -86,7 +80,6 @@ class Training:
         self.model.zero_grad_buffer()
         self.optimizer.zero_grad()
         with contextlib.ExitStack() as watching:
-            watching.enter_context(self.watch)
             if measure:
                 seen = watching.enter_context(self.against.modules(self.bare, self.config))
                 for key, value in seen.items():
@@ -96,7 +89,7 @@ class Training:
             measure("gradients", self.against.gradients(self.model, self.config))
         _, norm, _ = self.optimizer.step()
         self.scheduler.step(1)
-        return Step(loss, float(norm), self.watch.first())
+        return Step(loss, float(norm))
 
     def evaluate(self) -> float | None:
         """The loss on batches that were never trained on."""

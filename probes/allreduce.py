@@ -45,6 +45,8 @@ EXACT = {
     "int64": 1 << 62,
 }
 AT_ONCE = 4
+# Patterns in a piece: torch repeats long pieces in a tenth of the time.
+MANY = 1 << 10
 REPEATS = 5
 
 
@@ -114,11 +116,14 @@ def addend(probe: Probe, torch: Any, dtype: str, count: int, turn: int = 0) -> t
     values, period = weights(probe.world_size, EXACT[dtype])
     kind = getattr(torch, dtype)
     # Each of several at once has its pattern turned, so that two that are exchanged show.
-    pattern = ((torch.arange(period) + turn) % period + 1).repeat(count // period + 1)[:count]
-    mine = (pattern * values[probe.rank]).to(kind)
+    pattern = (torch.arange(period) + turn) % period + 1
+    mine, expected = (
+        (pattern * value).to(kind).repeat(MANY).repeat(count // (period * MANY) + 1)[:count]
+        for value in (values[probe.rank], sum(values))
+    )
     if probe.tampers(f"sum {dtype}"):
         mine[-1] += 1
-    return mine.to(probe.torch_device()), (pattern * sum(values)).to(kind)
+    return mine.to(probe.torch_device()), expected
 
 
 def compare(probe: Probe, what: str, tensor: Any, expected: Any) -> None:

@@ -206,6 +206,8 @@ def train(
         record["kernels"] = _probe.neighbour("_fused").kernels(run.config, probe.device)
     record |= {"place": probe.torch_device(), "stage": run.stage, "not_finite": [], "steps": steps}
     layouts[name] = record
+    globally = _probe.neighbour("_tiny_gpt").globally
+    watch = _probe.neighbour("_not_finite").Watch(run.bare, lambda part: globally(part, run.config))
     with probe.stage(f"reference of {name}"):
         trace = _probe.neighbour("_checkpoints").share(lambda: run.against.trace(steps))
         record["reference"] = trace._asdict()
@@ -217,11 +219,13 @@ def train(
             if probe.tampers(probe.stage_name):
                 run.poison()
             start = time.monotonic()
-            step = run.step(record.__setitem__ if number == 1 else None)
+            with watch:
+                step = run.step(record.__setitem__ if number == 1 else None)
+            met = watch.first()
             record["losses"].append(step.loss)
             record["grad_norms"].append(step.grad_norm)
             record["learning_rates"].append(run.learning_rate)
-            record["not_finite"].append(step.met and step.met._asdict())
+            record["not_finite"].append(met and met._asdict())
             record["seconds"].append(time.monotonic() - start)
             if run.reports:
                 show(probe, f"{name}: step {number}", step, record)
