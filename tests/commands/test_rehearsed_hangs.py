@@ -70,6 +70,10 @@ LABELS = {
     "other-root": Label(1, ends=True),
     "other-type": Label(3, ends=True),
     "reduce": Label(2, ends=True),
+    **{kind: Label(0) for kind in ("poll", "asyncio")},
+    **{kind: Label(1) for kind in ("filelock", "regex", "store")},
+    **{kind: Label(2) for kind in ("join", "loader", "pool")},
+    **{kind: Label(3) for kind in ("pipe", "event", "pause")},
 }
 
 # Each spends a minute in imports.
@@ -113,9 +117,9 @@ def read_answer(text: str) -> tuple[set[int], set[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", draw(LABELS, FEW, 3))
-def test_who_did_not_enter_is_named(kind: str, examined_python: Path, tmp_path: Path) -> None:
+def test_who_did_not_enter_is_named(kind: str, simulated_python: Path, tmp_path: Path) -> None:
     label = LABELS[kind]
-    code, text = rehearse(kind, label, examined_python, tmp_path)
+    code, text = rehearse(kind, label, simulated_python, tmp_path)
     accused, operations = read_answer(text)
     assert accused == ({label.rank} if label.rank is not None else set()), text
     assert not label.operation or any(
@@ -125,8 +129,8 @@ def test_who_did_not_enter_is_named(kind: str, examined_python: Path, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_rank_at_true_size_is_named_with_its_line(examined_python: Path, tmp_path: Path) -> None:
-    code, text = rehearse("asleep", LABELS["asleep"], examined_python, tmp_path, "--true-size")
+def test_a_rank_at_true_size_is_named_with_its_line(simulated_python: Path, tmp_path: Path) -> None:
+    code, text = rehearse("asleep", LABELS["asleep"], simulated_python, tmp_path, "--true-size")
     assert read_answer(text)[0] == {2}, text
     assert re.search(rf"stands at \S*{PROGRAM.name}:\d+ in ", text), text
     assert code

@@ -1,14 +1,13 @@
 """Logs of injected faults, made of what torchrun and ranks print.
 
-`python -m tests.diagnosis.faults` says what is made of them. `faults.yaml` has the faults and what
-a scheduler should do about each; it was committed before the first run on it.
+`faults.yaml` has the faults and what a scheduler should do about each; it was committed before the
+first run on it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-import click
 import msgspec
 
 from ascend_doctor.diagnosis.result import JobVerdict
@@ -207,27 +206,3 @@ def judge(fault: InjectedFault) -> JobVerdict:
     verdict = of_files(compose(fault)).verdict
     assert verdict
     return verdict
-
-
-def main() -> None:
-    table = load()
-    verdicts: list[tuple[str, list[tuple[InjectedFault | FaultHistory, JobVerdict]]]] = [
-        ("pool", [(fault, judge(fault)) for fault in table.pool]),
-        ("more", [(fault, judge(fault)) for fault in table.more]),
-        ("history", [(history, judge_history(history)) for history in table.history]),
-    ]
-    for name, faults in verdicts:
-        right = excluded = 0
-        for fault, verdict in faults:
-            excluded += len(set(verdict.nodes) - set(fault.exclude))
-            if (verdict.action, verdict.nodes) == (fault.verdict, fault.exclude):
-                right += 1
-            else:
-                expected = " ".join((fault.verdict, *fault.exclude))
-                verdict_ = " ".join((verdict.action, *verdict.nodes))
-                click.echo(f"  {fault.id}: {expected}, told as {verdict_}: {verdict.reason}")
-        click.echo(f"{name}: {right} of {len(faults)} right, {excluded} healthy nodes excluded")
-
-
-if __name__ == "__main__":
-    main()

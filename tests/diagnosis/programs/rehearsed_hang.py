@@ -3,8 +3,12 @@
 The first argument is what it does. Every round before is sound: 1 + 3 collectives each.
 """
 
+import asyncio
+import fcntl
+import multiprocessing
 import os
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +19,7 @@ import time
 import torch
 import torch.distributed as dist
 import torch_npu  # noqa: F401 - brings the NPU
+from torch.utils.data import DataLoader
 
 KIND = sys.argv[1]
 RANK = int(os.environ["RANK"])
@@ -41,6 +46,31 @@ def wait_for_writer() -> None:
     os.open("pipe", os.O_RDONLY)
 
 
+def lock_file_twice() -> None:
+    for file in (open("lock", "w"), open("lock")):  # noqa: SIM115 - both stay open
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def join_thread() -> None:
+    thread = threading.Thread(target=sleep, daemon=True)
+    thread.start()
+    thread.join()
+
+
+def poll_file() -> None:
+    while not os.path.exists("never"):
+        time.sleep(0.5)
+
+
+def use_pool() -> None:
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        pool.apply_async(sleep).get()
+
+
+def load_data() -> None:
+    next(iter(DataLoader([1], num_workers=1, collate_fn=lambda _: sleep())))
+
+
 def raise_error(error: BaseException) -> None:
     raise error
 
@@ -65,6 +95,17 @@ INSTEAD = {
     "abort": (0, os.abort),
     "exit": (2, lambda: sys.exit(3)),
     "memory": (3, lambda: raise_error(MemoryError("no more"))),
+    "pipe": (3, lambda: os.read(os.pipe()[0], 1)),
+    "filelock": (1, lock_file_twice),
+    "join": (2, join_thread),
+    "event": (3, lambda: threading.Event().wait()),
+    "poll": (0, poll_file),
+    "regex": (1, lambda: re.match(r"(a+)+$", "a" * 40 + "b")),
+    "loader": (2, load_data),
+    "pause": (3, signal.pause),
+    "store": (1, lambda: dist.distributed_c10d._get_default_store().get("never")),
+    "pool": (2, use_pool),
+    "asyncio": (0, lambda: asyncio.run(asyncio.sleep(FOREVER))),
 }
 
 
