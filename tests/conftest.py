@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ascend_doctor import language
+from ascend_doctor import cli, language
 from ascend_doctor.simulator import Tree, build
 from tests import forks
 from tests.overtime import Overtime
@@ -153,8 +153,20 @@ def pseudo_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def doctor() -> Command:
-    """Run the installed command; gives exit code, stdout and stderr."""
+def doctor(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run the command line in this process; gives exit code, stdout and stderr."""
+
+    def run(*arguments: str, cwd: str | Path = ".") -> object:
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["ascend-doctor", *arguments])
+        return subprocess.CompletedProcess(arguments, cli.run([*arguments]), *capfd.readouterr())
+
+    return run  # type: ignore[return-value]
+
+
+@pytest.fixture
+def installed() -> Command:
+    """The same by the installed command, where its start, its end or its environment matters."""
     program = Path(sys.executable).with_name("ascend-doctor")
 
     def run(*arguments: str, deadline: float = 300, **options: Any) -> object:

@@ -81,11 +81,11 @@ def test_the_documentation_builds_strictly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", SHOWN)
-def test_a_page_shows_what_is_printed(page: str, doctor: Command, tmp_path: Path) -> None:
+def test_a_page_shows_what_is_printed(page: str, installed: Command, tmp_path: Path) -> None:
     *words, last = SHOWN[page].split()
     if words[-1] == "--replay":
         last = str(build(last, tmp_path / last))
-    wide = doctor(*words, last, env={**os.environ, "COLUMNS": "100"})
+    wide = installed(*words, last, env={**os.environ, "COLUMNS": "100"})
     printed = [" ".join(row.split()) for row in wide.stdout.splitlines()]
     text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
     shown = text.split("```text\n")[1].split("\n```")[0]

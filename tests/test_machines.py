@@ -99,8 +99,8 @@ def test_the_report_is_the_expected_one(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_installed_command_says_the_same(doctor: Command) -> None:
-    done = doctor(
+def test_the_installed_command_says_the_same(installed: Command) -> None:
+    done = installed(
         "check", "-l", "0", "--replay", str(folder_of(NAMES[0])), "--format", "json", "--no-redact"
     )
     assert summarise(json.loads(done.stdout)) == read_expected(NAMES[0])

@@ -160,10 +160,10 @@ def test_the_action_runs_the_command_that_was_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_hook_lints_what_is_committed(doctor: Command, tmp_path: Path) -> None:
+def test_the_hook_lints_what_is_committed(installed: Command, tmp_path: Path) -> None:
     (hook,) = read_yaml(ROOT / ".pre-commit-hooks.yaml")
     program, *words = hook["entry"].split()
     assert program == "ascend-doctor"
     launch = tmp_path / "launch.sh"
     launch.write_text(BAD_LAUNCH)
-    assert doctor(*words, str(launch)).returncode == 1
+    assert installed(*words, str(launch)).returncode == 1

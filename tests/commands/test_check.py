@@ -37,9 +37,11 @@ def text_of(report: Any, check: str) -> str:
 
 @pytest.mark.parametrize("level", ["0", "1"])
 def test_without_cann_the_six_libraries_and_the_autoload_trap_are_named(
-    doctor: Command, examined_python: Path, level: str
+    installed: Command, examined_python: Path, level: str
 ) -> None:
-    done = doctor("check", "-l", level, "--python", str(examined_python), "--format", "json", "-q")
+    done = installed(
+        "check", "-l", level, "--python", str(examined_python), "--format", "json", "-q"
+    )
     assert done.returncode == 1
     report = report_of(done)
     libraries = text_of(report, "torch-npu-libraries")
@@ -51,8 +53,8 @@ def test_without_cann_the_six_libraries_and_the_autoload_trap_are_named(
         assert "libhccl.so" in text_of(report, "inspect-env")
 
 
-def test_four_ranks_on_cpu_are_checked_by_value(doctor: Command, examined_python: Path) -> None:
-    done = doctor(
+def test_four_ranks_on_cpu_are_checked_by_value(installed: Command, examined_python: Path) -> None:
+    done = installed(
         *("check", "--device", "cpu", "--nproc", "4", "--only", "allreduce", "--only", "device"),
         *("--python", str(examined_python), "--format", "json", "-q"),
     )
@@ -64,11 +66,13 @@ def test_four_ranks_on_cpu_are_checked_by_value(doctor: Command, examined_python
 
 
 def test_auto_without_an_npu_never_falls_back_and_exits_3(
-    doctor: Command, bare_python: Path
+    installed: Command, bare_python: Path
 ) -> None:
     if list(Path("/dev").glob("davinci[0-9]*")):
         pytest.skip("this machine has an NPU")
-    done = doctor("check", "--only", "allreduce", "--python", str(bare_python), "--format", "json")
+    done = installed(
+        "check", "--only", "allreduce", "--python", str(bare_python), "--format", "json"
+    )
     assert done.returncode == 3
     report = report_of(done)
     assert report["device"] == "npu"
@@ -77,8 +81,8 @@ def test_auto_without_an_npu_never_falls_back_and_exits_3(
     assert report["snapshot"]["probes"] == []
 
 
-def test_no_torch_is_told_and_is_never_a_pass(doctor: Command, bare_python: Path) -> None:
-    done = doctor(
+def test_no_torch_is_told_and_is_never_a_pass(installed: Command, bare_python: Path) -> None:
+    done = installed(
         *("check", "--device", "cpu", "--only", "allreduce", "--python", str(bare_python)),
         *("--format", "json", "-q"),
     )
@@ -86,20 +90,20 @@ def test_no_torch_is_told_and_is_never_a_pass(doctor: Command, bare_python: Path
     assert "torch" in text_of(report_of(done), "allreduce")
 
 
-def test_only_and_skip_choose(doctor: Command, bare_python: Path) -> None:
+def test_only_and_skip_choose(installed: Command, bare_python: Path) -> None:
     arguments = ("check", "-l", "0", "--python", str(bare_python), "--format", "json")
-    document = report_of(doctor(*arguments, "--only", "cann-installed"))
+    document = report_of(installed(*arguments, "--only", "cann-installed"))
     assert {finding["check"] for finding in document["findings"]} == {"cann-installed"}
-    rest = report_of(doctor(*arguments, "--skip", "cann-installed"))
+    rest = report_of(installed(*arguments, "--skip", "cann-installed"))
     assert "cann-installed" not in {finding["check"] for finding in rest["findings"]}
 
 
 def test_several_formats_go_to_their_files(
-    doctor: Command, bare_python: Path, tmp_path: Path
+    installed: Command, bare_python: Path, tmp_path: Path
 ) -> None:
     places = {name: tmp_path / f"report.{name}" for name in ("json", "xml", "sarif", "md", "prom")}
     files = [part for path in places.values() for part in ("-o", str(path))]
-    done = doctor("check", "-l", "0", "--python", str(bare_python), *files)
+    done = installed("check", "-l", "0", "--python", str(bare_python), *files)
     assert done.stdout == ""
     assert all(path.stat().st_size > 100 for path in places.values())
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
@@ -107,39 +111,41 @@ def test_several_formats_go_to_their_files(
 
 
 def test_a_file_takes_the_format_that_its_ending_names(
-    doctor: Command, bare_python: Path, tmp_path: Path
+    installed: Command, bare_python: Path, tmp_path: Path
 ) -> None:
     page, facts, plain = tmp_path / "a.html", tmp_path / "a.json", tmp_path / "a.out"
     formats = ("--format", "text", "--format", "html", "-o", str(page), "--format", "json")
     arguments = ("check", "-l", "0", "--python", str(bare_python), *formats, "-o", str(facts))
-    assert doctor(*arguments).stdout.startswith("ascend-doctor ")
+    assert installed(*arguments).stdout.startswith("ascend-doctor ")
     assert page.read_text().startswith("<!doctype html>")
     assert json.loads(facts.read_text())["findings"]
-    assert doctor(*arguments, "-o", str(plain)).stdout == ""
+    assert installed(*arguments, "-o", str(plain)).stdout == ""
     assert plain.read_text().startswith("ascend-doctor ")
 
 
-def test_a_dash_is_standard_output(doctor: Command, bare_python: Path, tmp_path: Path) -> None:
+def test_a_dash_is_standard_output(installed: Command, bare_python: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.md"
     formats = ("--format", "json", "-o", "-", "-o", str(page))
-    done = doctor("check", "-l", "0", "--python", str(bare_python), *formats, cwd=tmp_path)
+    done = installed("check", "-l", "0", "--python", str(bare_python), *formats, cwd=tmp_path)
     assert report_of(done)["findings"]
-    snapshot = doctor("snapshot", "--python", str(bare_python), "-o", "-", cwd=tmp_path)
+    snapshot = installed("snapshot", "--python", str(bare_python), "-o", "-", cwd=tmp_path)
     assert json.loads(snapshot.stdout)["host"]
     assert page.is_file()
     assert not (tmp_path / "-").exists()
-    twice = doctor("check", "--format", "json", "-o", "-", "--format", "text", "-o", "-")
+    twice = installed("check", "--format", "json", "-o", "-", "--format", "text", "-o", "-")
     assert twice.returncode == 2
     assert "only one format" in twice.stderr
 
 
 def test_a_snapshot_is_judged_as_check_did(
-    doctor: Command, bare_python: Path, tmp_path: Path
+    installed: Command, bare_python: Path, tmp_path: Path
 ) -> None:
     facts = tmp_path / "facts.json"
-    assert doctor("snapshot", "--python", str(bare_python), "-o", str(facts)).returncode == 0
-    there = report_of(doctor("check", "-l", "0", "--python", str(bare_python), "--format", "json"))
-    here = report_of(doctor("judge", str(facts), "--format", "json"))
+    assert installed("snapshot", "--python", str(bare_python), "-o", str(facts)).returncode == 0
+    there = report_of(
+        installed("check", "-l", "0", "--python", str(bare_python), "--format", "json")
+    )
+    here = report_of(installed("judge", str(facts), "--format", "json"))
 
     def verdicts(report: Any) -> list[tuple[str, str]]:
         return [(finding["check"], finding["level"]) for finding in report["findings"]]
@@ -149,16 +155,16 @@ def test_a_snapshot_is_judged_as_check_did(
 
 
 def test_a_recording_replays_to_the_same_verdict(
-    doctor: Command, bare_python: Path, tmp_path: Path
+    installed: Command, bare_python: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "machine"
     live = report_of(
-        doctor(
+        installed(
             *("check", "-l", "0", "--python", str(bare_python), "--record", str(folder)),
             *("--format", "json"),
         )
     )
-    again = report_of(doctor("check", "-l", "0", "--replay", str(folder), "--format", "json"))
+    again = report_of(installed("check", "-l", "0", "--replay", str(folder), "--format", "json"))
     assert [(finding["check"], finding["level"]) for finding in again["findings"]] == [
         (finding["check"], finding["level"]) for finding in live["findings"]
     ]
@@ -166,7 +172,7 @@ def test_a_recording_replays_to_the_same_verdict(
 
 @pytest.mark.parametrize("shape", ["text", "json", "markdown"])
 def test_secrets_and_the_home_folder_reach_no_output(
-    doctor: Command, bare_python: Path, no_real_home: Path, shape: str
+    installed: Command, bare_python: Path, no_real_home: Path, shape: str
 ) -> None:
     secret = "hf_abcdefghijklmnopqrstuvwxyz"
     env = {
@@ -176,7 +182,7 @@ def test_secrets_and_the_home_folder_reach_no_output(
         "PYTHONPATH": f"{no_real_home}/Megatron-LM:{no_real_home}/x",
         "HCCL_WHITELIST_FILE": f"https://user:{secret}@example.com",
     }
-    done = doctor(
+    done = installed(
         *("check", "-l", "0", "--python", str(bare_python), "--format", shape, "-v"), env=env
     )
     assert secret not in done.stdout + done.stderr
@@ -185,7 +191,7 @@ def test_secrets_and_the_home_folder_reach_no_output(
 
 
 def test_hostile_names_and_values_reach_no_output_raw(
-    doctor: Command, bare_python: Path, tmp_path: Path
+    installed: Command, bare_python: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "a\x1b[2J[red]\nb"
     (folder / "megatron" / "core").mkdir(parents=True)
@@ -197,7 +203,7 @@ def test_hostile_names_and_values_reach_no_output_raw(
         b"ASCEND_RT_VISIBLE_DEVICES": b"0,\n::error::1",
     }
     for shape in ("text", "json", "jsonl", "github", "junit", "markdown"):
-        done = doctor(
+        done = installed(
             *("check", "-l", "0", "--python", str(bare_python), "--format", shape, "-v"), env=env
         )
         assert done.returncode in {0, 1, 3}, done.stderr

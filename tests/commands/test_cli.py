@@ -31,9 +31,9 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def test_version_and_help(doctor: Command) -> None:
-    assert doctor("--version").stdout.strip() == f"ascend-doctor, version {__version__}"
-    text = doctor("--help").stdout
+def test_version_and_help(installed: Command) -> None:
+    assert installed("--version").stdout.strip() == f"ascend-doctor, version {__version__}"
+    text = installed("--help").stdout
     assert all(name in text for name in COMMANDS)
     assert "Exit codes" in text
 
@@ -46,8 +46,11 @@ def test_it_runs_as_a_module() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*COMMANDS, "fleet check", "matrix solve", "matrix upgrade"])
-def test_every_command_has_help_of_a_screen(doctor: Command, name: str) -> None:
-    done = doctor(*name.split(), "-h", env={**os.environ, "COLUMNS": "100"})
+def test_every_command_has_help_of_a_screen(
+    doctor: Command, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    done = doctor(*name.split(), "-h")
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: ascend-doctor {name}")
     assert done.stdout.count("\n") <= 45
@@ -224,12 +227,12 @@ def test_explain_takes_codes_variables_and_lines(
     assert done.stdout.startswith(head)
 
 
-def test_help_and_bare_groups_show_help(doctor: Command) -> None:
-    assert doctor("help", "matrix", "solve").stdout == doctor("matrix", "solve", "-h").stdout
+def test_help_and_bare_groups_show_help(installed: Command) -> None:
+    assert installed("help", "matrix", "solve").stdout == installed("matrix", "solve", "-h").stdout
     for group in ([], ["matrix"], ["stack"], ["fleet"]):
-        bare = doctor(*group)
+        bare = installed(*group)
         assert bare.returncode == 2
-        assert bare.stderr == doctor(*group, "-h").stdout
+        assert bare.stderr == installed(*group, "-h").stdout
 
 
 _COMPLETED = """\
@@ -277,7 +280,7 @@ def test_the_schema_is_a_schema(doctor: Command) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
-def test_a_bug_is_exit_70_with_a_file_to_paste(doctor: Command, tmp_path: Path) -> None:
+def test_a_bug_is_exit_70_with_a_file_to_paste(installed: Command, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys, types, click\n"
         "broken = types.ModuleType('ascend_doctor.commands.list')\n"
@@ -288,7 +291,7 @@ def test_a_bug_is_exit_70_with_a_file_to_paste(doctor: Command, tmp_path: Path) 
         "sys.modules['ascend_doctor.commands.list'] = broken\n"
     )
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
-    done = doctor("list", env=env)
+    done = installed("list", env=env)
     assert done.returncode == 70
     assert "a bug in ascend-doctor: RuntimeError" in done.stderr
     assert "Traceback" not in done.stderr

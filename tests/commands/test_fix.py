@@ -24,9 +24,9 @@ ONLY = ("fix", "-l", "0", "--only", "variables-misspelt", "--only", "variables-v
 
 @pytest.mark.slow
 def test_without_a_terminal_nothing_is_changed(
-    doctor: Command, environment: dict[str, str]
+    installed: Command, environment: dict[str, str]
 ) -> None:
-    done = doctor(*ONLY, env=environment)
+    done = installed(*ONLY, env=environment)
     assert done.returncode == 0
     assert "unset HCCL_CONECT_TIMEOUT   # in your shell" in done.stdout
     assert "1 step: 1 not asked" in done.stdout
@@ -35,9 +35,9 @@ def test_without_a_terminal_nothing_is_changed(
 
 @pytest.mark.slow
 def test_what_is_repaired_may_show_what_it_hid(
-    doctor: Command, environment: dict[str, str]
+    installed: Command, environment: dict[str, str]
 ) -> None:
-    done = doctor(*ONLY, "--yes", "--format", "json", env=environment)
+    done = installed(*ONLY, "--yes", "--format", "json", env=environment)
     answer = json.loads(done.stdout)
     assert [(row["step"]["check"], row["outcome"]) for row in answer["steps"]] == [
         ("variables-misspelt", "repaired"),
@@ -51,7 +51,7 @@ def test_what_is_repaired_may_show_what_it_hid(
 
 @pytest.mark.slow
 def test_a_package_is_removed_from_the_examined_environment(
-    doctor: Command, tmp_path: Path
+    installed: Command, tmp_path: Path
 ) -> None:
     base = getattr(sys, "_base_executable", sys.executable)
     venv = tmp_path / "venv"
@@ -67,9 +67,9 @@ def test_a_package_is_removed_from_the_examined_environment(
         + "".join(f"{info.name}/{n},,\n" for n in ("METADATA", "RECORD"))
     )
     arguments = ("--python", str(venv / "bin/python"), "--only", "mindspeed-placeholder", "-l", "0")
-    shown = doctor("fix", *arguments)
+    shown = installed("fix", *arguments)
     assert (shown.returncode, info.exists()) == (1, True), shown.stdout + shown.stderr
-    done = doctor("fix", *arguments, "--yes")
+    done = installed("fix", *arguments, "--yes")
     assert "repaired" in done.stdout
     assert (done.returncode, info.exists()) == (0, False), done.stdout + done.stderr
 
@@ -88,7 +88,7 @@ def test_at_a_terminal_it_asks(environment: dict[str, str]) -> None:
     assert "1 step: 1 skipped" in output
 
 
-def test_bad_usage(doctor: Command) -> None:
-    done = doctor("fix", "--yes", "--dry-run")
+def test_bad_usage(installed: Command) -> None:
+    done = installed("fix", "--yes", "--dry-run")
     assert (done.returncode, done.stdout) == (2, "")
     assert "exclude each other" in done.stderr

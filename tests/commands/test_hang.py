@@ -83,12 +83,12 @@ def job(folder: Path, *kinds: str, **env: str) -> Iterator[list[subprocess.Popen
 
 
 @pytest.fixture
-def ask(doctor: Command) -> Ask:
+def ask(installed: Command) -> Ask:
     """Ask about the job of these ranks; gives the exit code and the answer."""
 
     def run(ranks: Ranks, *options: str) -> tuple[int, dict[str, Any]]:
         named = ["--pid", str(ranks[0].pid), "--watch", "2", "--json", "--no-redact"]
-        done = doctor("hang", *named, *options)
+        done = installed("hang", *named, *options)
         return done.returncode, json.loads(done.stdout)
 
     return run
@@ -125,9 +125,9 @@ def test_a_rank_that_moves_is_said_to_work(ask: Ask, tmp_path: Path) -> None:
     assert (code, answer["stall"]["absent"][0]["kind"]) == (1, "working")
 
 
-def test_a_job_that_goes_on_is_fine(doctor: Command, tmp_path: Path) -> None:
+def test_a_job_that_goes_on_is_fine(installed: Command, tmp_path: Path) -> None:
     with job(tmp_path, "work", "work") as ranks:
-        done = doctor("hang", "--pid", str(ranks[0].pid), "--watch", "2")
+        done = installed("hang", "--pid", str(ranks[0].pid), "--watch", "2")
     assert done.returncode == 0
     assert "The job goes on" in done.stdout
 
@@ -148,24 +148,26 @@ def test_without_py_spy_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "rank 0: it sleeps, rank 1: it waits to read pipe:" in " ".join(done.stdout.split())
 
 
-def test_what_was_seen_is_kept_and_read_again(ask: Ask, doctor: Command, tmp_path: Path) -> None:
+def test_what_was_seen_is_kept_and_read_again(ask: Ask, installed: Command, tmp_path: Path) -> None:
     with job(tmp_path, "barrier", "wait") as ranks:
         _, answer = ask(ranks, "--keep", str(tmp_path / "kept"))
-    again = json.loads(doctor("diagnose", str(tmp_path / "kept"), "--json", "--no-redact").stdout)
+    again = json.loads(
+        installed("diagnose", str(tmp_path / "kept"), "--json", "--no-redact").stdout
+    )
     assert again["stall"] == answer["stall"]
 
 
-def test_one_of_several_jobs_is_asked_for(doctor: Command, tmp_path: Path) -> None:
+def test_one_of_several_jobs_is_asked_for(installed: Command, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with job(tmp_path / "a", "wait"), job(tmp_path / "b", "wait", MASTER_PORT="2"):
-        done = doctor("hang", "--watch", "0")
+        done = installed("hang", "--watch", "0")
     assert done.returncode == 2
     assert "choose one: --pid" in done.stderr
 
 
 @pytest.mark.parametrize("options", [("--pid", "2"), ("--slurm", "no-such-job")])
-def test_no_such_job(doctor: Command, options: Sequence[str]) -> None:
-    done = doctor("hang", *options)
+def test_no_such_job(installed: Command, options: Sequence[str]) -> None:
+    done = installed("hang", *options)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1

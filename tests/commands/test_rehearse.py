@@ -16,10 +16,10 @@ MARK = "ASCEND_DOCTOR_TEST_MARK"
 
 
 @pytest.fixture
-def rehearse(doctor: Command, simulated_python: Path, tmp_path: Path) -> Any:
+def rehearse(installed: Command, simulated_python: Path, tmp_path: Path) -> Any:
     def run(*arguments: str, python: Path | None = simulated_python) -> Any:
         named = ("--python", str(python)) if python else ()
-        done = doctor(
+        done = installed(
             *("rehearse", *named, "--format", "json", "-q", *arguments),
             env={**os.environ, MARK: str(tmp_path)},
             deadline=600,
@@ -91,9 +91,9 @@ def test_a_stack_of_setup_is_rehearsed_with_its_variables(
 
 
 @pytest.mark.slow
-def test_a_prefix_without_a_stack_is_refused(doctor: Command, tmp_path: Path) -> None:
+def test_a_prefix_without_a_stack_is_refused(installed: Command, tmp_path: Path) -> None:
     for arguments in (("--prefix", str(tmp_path)), ("--megatron", "0.15.3")):
-        done = doctor(
+        done = installed(
             "rehearse", *arguments, env={**os.environ, "ASCEND_DOCTOR_PREFIX": str(tmp_path)}
         )
         assert done.returncode == 2
@@ -144,20 +144,20 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_faults_are_listed_and_unknown_ones_refused(doctor: Command) -> None:
-    listed = doctor("rehearse", "--inject", "list")
+def test_faults_are_listed_and_unknown_ones_refused(installed: Command) -> None:
+    listed = installed("rehearse", "--inject", "list")
     assert listed.returncode == 0
     assert "hbm-oom" in listed.stdout
     for arguments in (("--inject", "no-such"), ("--machine", "a9"), ("--soc", "Ascend1")):
-        done = doctor("rehearse", *arguments, "--python", "/usr/bin/python3")
+        done = installed("rehearse", *arguments, "--python", "/usr/bin/python3")
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow
-def test_without_torch_npu_it_says_what_to_install(doctor: Command, tmp_path: Path) -> None:
+def test_without_torch_npu_it_says_what_to_install(installed: Command, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
-    done = doctor("rehearse", "--python", str(tmp_path / "v" / "bin" / "python"))
+    done = installed("rehearse", "--python", str(tmp_path / "v" / "bin" / "python"))
     assert done.returncode == 2
     assert "torch_npu is not installed" in done.stderr
     assert "pip install 'ascend-doctor[rehearsal]'" in done.stderr

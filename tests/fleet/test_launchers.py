@@ -127,10 +127,10 @@ def test_any_environment_gives_a_node_of_the_launch_or_says_why(env: dict[str, s
     assert 0 < launcher.port <= 65535
 
 
-def test_nothing_is_taken_unasked(doctor: Command) -> None:
-    done = doctor("check", "--gang", "--nnodes", "2", "--rdzv-endpoint", "a:1")
+def test_nothing_is_taken_unasked(installed: Command) -> None:
+    done = installed("check", "--gang", "--nnodes", "2", "--rdzv-endpoint", "a:1")
     assert (done.returncode, done.stdout) == (2, "")
     assert "exclude each other" in done.stderr
-    done = doctor("check", "-l", "0", "--gang", env={"PATH": "/usr/bin:/bin"})
+    done = installed("check", "-l", "0", "--gang", env={"PATH": "/usr/bin:/bin"})
     assert done.returncode == 2
     assert "no launcher's variables" in done.stderr

@@ -308,12 +308,12 @@ def test_a_hostile_module_in_the_current_folder_is_not_imported(
     assert not Path("/tmp/taken").exists()
 
 
-def test_plain_lint_names_what_would_judge_more(doctor: Command, tmp_path: Path) -> None:
+def test_plain_lint_names_what_would_judge_more(installed: Command, tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text(SCRIPT)
-    output = doctor("lint", "train.sh", cwd=tmp_path).stderr
+    output = installed("lint", "train.sh", cwd=tmp_path).stderr
     assert output.count("lint --exact") == 1
     (tmp_path / "other.sh").write_text("A=1\necho $A\n")
-    assert "--exact" not in doctor("lint", "other.sh", cwd=tmp_path).stderr
-    refused = doctor("lint", "--python", "/usr/bin/python3", "train.sh", cwd=tmp_path)
+    assert "--exact" not in installed("lint", "other.sh", cwd=tmp_path).stderr
+    refused = installed("lint", "--python", "/usr/bin/python3", "train.sh", cwd=tmp_path)
     assert refused.returncode == 2
     assert "--exact" in refused.stderr

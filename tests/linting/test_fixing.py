@@ -118,14 +118,14 @@ def test_a_diff_is_harmless(doctor: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_editors_name_what_they_pipe(doctor: Command, tmp_path: Path) -> None:
+def test_editors_name_what_they_pipe(installed: Command, tmp_path: Path) -> None:
     options = ("lint", "-", "--stdin-filename", "my/train.sh", "--format", "json")
-    done = doctor(*options, cwd=tmp_path, input=BROKEN)
+    done = installed(*options, cwd=tmp_path, input=BROKEN)
     places = [
         each["place"]["file"] for each in json.loads(done.stdout)["findings"] if each["place"]
     ]
     assert set(places) == {"my/train.sh"}
-    assert doctor("lint", "--fix", "-", cwd=tmp_path, input=BROKEN).returncode == 2
+    assert installed("lint", "--fix", "-", cwd=tmp_path, input=BROKEN).returncode == 2
 
 
 def test_slips_in_yaml_are_mended(doctor: Command, tmp_path: Path) -> None:

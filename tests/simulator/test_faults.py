@@ -121,12 +121,14 @@ def temporary() -> Iterator[Path]:
 
 
 @pytest.fixture
-def rehearse(doctor: Command, examined_python: Path, temporary: Path, tmp_path: Path) -> Rehearse:
+def rehearse(
+    installed: Command, examined_python: Path, temporary: Path, tmp_path: Path
+) -> Rehearse:
     def run(*faults: str, linked: bool, level: int, only: tuple[str, ...]) -> Report:
         requests = plan(3, device="npu", nproc=2, python=str(examined_python))
         single = {request.probe for request in requests if not request.torchrun} - {"device"}
         alone = [check.id for check in all_checks() if check.probe in single]
-        done = doctor(
+        done = installed(
             *("rehearse", "--python", str(examined_python), "--nproc", "2", "-l", str(level), "-q"),
             *("--format", "json", "--no-redact", "--timeout", str(DEADLINE - 60)),
             *(f"--inject={fault}" for fault in faults),
@@ -194,7 +196,7 @@ def of_ours(process: psutil.Process, mark: str) -> bool:
 def test_the_right_probe_fails_and_no_other(
     row: Row,
     rehearse: Rehearse,
-    doctor: Command,
+    installed: Command,
     measure: dict[Choice, set[tuple[str, str]]],
     temporary: Path,
     tmp_path: Path,
@@ -217,7 +219,9 @@ def test_the_right_probe_fails_and_no_other(
 
     ids = {parse(fault).fault.failure for fault in row.faults} - {""}
     if ids:
-        completed = doctor("diagnose", *map(str, logs(report, tmp_path)), "--format", "json", "-q")
+        completed = installed(
+            "diagnose", *map(str, logs(report, tmp_path)), "--format", "json", "-q"
+        )
         causes = json.loads(completed.stdout)["causes"]
         assert ids <= {cause["id"] for cause in causes}
 
