@@ -9,24 +9,24 @@ from pathlib import Path
 
 from ascend_doctor import patterns
 from ascend_doctor.patterns import defer
-from ascend_doctor.redact.vocabulary import LEAST_LETTERS, is_drawn, is_hex, is_software, words_of
+from ascend_doctor.redact.vocabulary import is_drawn, is_hex, is_software, words_of
 
 _PACKAGE, _ENDINGS = Path(__file__).parents[1], (".po", ".py", ".txt", ".yaml")
 _TABLE = patterns.read_patterns(Path(__file__).parent / "pieces.txt")
 _PIECES = defer("|".join(_TABLE["piece"]))
 _IS = {name: defer(rows[0]) for name, rows in _TABLE.items()}
+_HEADS, _CAMEL = defer(r"[A-Za-z]+(?=\d)"), defer("[A-Z]?[a-z]{2,}[A-Z][a-z]+|[A-Z]+[a-z]{2,}[A-Z]")
 _WORDS, _COMPOUNDS = defer(r"[^\W_]+"), defer(r"\w[\w-]+")
 # Digits of a number that is hidden: behind an unknown word, alone, counted, with a 0 before.
 _BESIDE_DIGITS, _LONE_DIGITS, _COUNTED_DIGITS, _STAFF_DIGITS = 4, 6, 10, 7
-_GROUPED_DIGITS, _MIXED_DIGITS = 6, 5
+_GROUPED_DIGITS, _MIXED_DIGITS, _ISSUED_DIGITS = 6, 5, 3
 _HEX_LENGTH, _DRAWN_LENGTH = 16, 8
 _CHARACTERS_BEFORE = 200
-_HIDDEN_AS = {"address": "address", "degrees": "word", "mail": "user"}
 
 
 @functools.cache
 def own_words() -> frozenset[str]:
-    """Words, runs of letters and digits, and domains in this package's files."""
+    """Words, runs of letters and digits, domains, and beginnings of compounds in our files."""
     names = set()
     for base in (_PACKAGE, _PACKAGE.parent / "matrices"):  # inside, if it was installed
         for path in base.rglob("*"):
@@ -34,7 +34,10 @@ def own_words() -> frozenset[str]:
                 text = path.read_text("utf-8")
                 for pattern in (_IS["domain"], _WORDS, _COMPOUNDS):
                     names.update(pattern.findall(text))
-    return frozenset(word.lower() for name in names for word in (name, *words_of(name)))
+    # context-parallel of context_parallel_size
+    names.update(name.rpartition("_")[0].replace("_", "-") for name in [*names])
+    whole = [name for name in names if not re.search(r"\d", name)]
+    return frozenset(map(str.lower, names)).union(*map(words_of, whole))
 
 
 def unknown_pieces(text: str, allowed: frozenset[str]) -> Iterator[tuple[str, int, int]]:
@@ -69,12 +72,14 @@ def _hidden_whole(kind: str, name: str, before: str) -> str:
     numbers = (
         digits >= _GROUPED_DIGITS and _IS["grouped"].match(name) and not _IS["dated"].match(name)
     )
-    return "word" if numbers else _HIDDEN_AS.get(kind, "")
+    return "word" if numbers else kind.rstrip(string.digits) if kind[-1].isdigit() else ""
 
 
 def _is_known_whole(name: str, before: str) -> bool:
     """Of two words: in this package, with a number, or of a file of software."""
     head, *tail = re.split("[-_]", name)
+    if _IS["ticket"].match(name) or not (head.isalpha() or head.lower() in own_words()):
+        return name.lower() in own_words()
     if "-" not in name and _IS["software"].search(before.rpartition(" ")[2]):
         return True
     numbered = all(map(_IS["tag"].match, tail)) and not _IS["node"].match(name)
@@ -93,7 +98,9 @@ def _is_unknown(run: str, before: str) -> bool:
         return True
     strange = _IS["node"].match(run) is not None or not all(map(_is_of_software, words_of(run)))
     drawn = is_drawn(run, _DRAWN_LENGTH) or sum(map(str.isdigit, run)) >= _MIXED_DIGITS
-    drawn = drawn or _IS["plate"].match(run) is not None
+    # Behind what logs number, or behind two words.
+    numbered = all(_IS["counter"].match(word) or _CAMEL.match(word) for word in _HEADS.findall(run))
+    drawn = drawn or not numbered or _IS["plate"].match(run) is not None
     return strange or (drawn and not _IS["code"].match(run))
 
 
@@ -107,6 +114,8 @@ def _is_odd_number(run: str, before: str) -> bool:
     word = counted[1].lower() if counted else ""
     if word and (len(word) < 2 or not _is_of_software(word)):  # noqa: PLR2004 - a letter
         return len(run) >= _BESIDE_DIGITS
+    if _IS["issued"].match(word):
+        return len(run) >= _ISSUED_DIGITS
     long = _COUNTED_DIGITS if word and not _IS["called"].match(word) else _LONE_DIGITS
     return len(run) >= (min(long, _STAFF_DIGITS) if run[0] == "0" else long)
 
@@ -114,6 +123,6 @@ def _is_odd_number(run: str, before: str) -> bool:
 def _is_of_software(word: str) -> bool:
     """No compound of two words: a name may be."""
     words = {word, word.removesuffix("s"), word.removeprefix("lib")}
-    return (word.isascii() and len(word) < LEAST_LETTERS) or any(
+    return (word.isascii() and len(word) == 1) or any(
         each in own_words() or is_software(each) for each in words
     )

@@ -17,12 +17,12 @@ _LENGTH = 48
 # An interface or NCCL's port follows; a port or a mask's length.
 _AFTER_ADDRESS = defer(r"%[a-z]|<\d+>")
 _PORT = defer(r":\d{2,5}\b|/\d{1,2}\b")
-# Four-part versions begin lower; an address may too, if its words say so.
-LOWEST = 30
+# Four-part versions begin lower, inside a text much; an address may too, if its words say so.
+LOWEST = 30, 11
 
 
-def is_address(text: str, start: int, end: int) -> bool:
-    """Whether that number of four parts is an IPv4 address; ``text`` is around it."""
+def is_address(text: str, start: int, end: int, *, inside: bool = False) -> bool:
+    """Whether it is an IPv4 address; ``text`` is around it, ``inside`` one that leaves for good."""
     before = text[max(0, start - _LENGTH) : start]
     if _AFTER_ADDRESS.match(text, end) or _BEFORE_ADDRESS.search(before):
         return True
@@ -31,4 +31,4 @@ def is_address(text: str, start: int, end: int) -> bool:
     first, second = map(int, text[start:end].split(".")[:2])
     # RFC 1918.
     private = first == 10 or (first, second) == (192, 168) or (first == 172 and 16 <= second < 32)  # noqa: PLR2004
-    return private or first >= LOWEST or _PORT.match(text, end) is not None
+    return private or first >= LOWEST[inside] or _PORT.match(text, end) is not None

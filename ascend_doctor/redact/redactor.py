@@ -225,7 +225,9 @@ class Redactor:
         return self._became(kind, was, _MAC if kind == "MAC address" else _GONE)
 
     def _ipv4(self, match: re.Match[str]) -> str:
-        known = match[0] in self._addresses or is_address(match.string, *match.span())
+        inside = self.strict and match[0] != match.string
+        address = is_address(match.string, *match.span(), inside=inside)
+        known = address or match[0] in self._addresses
         return self.address(match[0]) if known else match[0]
 
     def _ipv6(self, match: re.Match[str]) -> str:
