@@ -1,7 +1,6 @@
 """The checks: a folder a subject. They see a Case and nothing else."""
 
-from ascend_doctor.judging.judge import Check, list_registered
-from ascend_doctor.judging.loading import import_below
+from ascend_doctor.judging.judge import Check, import_below, list_registered
 
 # A subject, and a folder in others: checks of level 1 and above.
 PROBES = "probes"

@@ -4,14 +4,13 @@ import codecs
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from ascend_doctor.diagnosis import archives
 from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
 from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, stream_of, unpack
-from ascend_doctor.diagnosis.trees import nodes_of
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import (
     check_folder,
@@ -41,6 +40,8 @@ ANSI = re.compile(
 _LINE = re.compile(r"\s|^(?:[A-Z]{1,3})?\d{4,}$")
 _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst)$")
 
+# ~/ascend/log/{debug,run,security}/{plog,device-N}/ (docs: "日志文件介绍" of CANN).
+_TREE = re.compile(r"(?P<tree>.*)/(?:debug|run|security)/(?:plog|device-\d{1,4})/[^/]+$")
 # torchrun --log-dir: <run>/attempt_0/3/stderr.log. Its number is the rank on its node.
 _TORCHRUN = re.compile(r"(?:^|(?P<run>.*)/)attempt_\d+/(?P<local>\d{1,6})/[^/]+$")
 _RANK_NAME = re.compile(
@@ -115,7 +116,7 @@ def find(names: tuple[str, ...], without: Collection[str] = ()) -> tuple[list[Lo
 
 
 def _name_trees(logs: list[Log]) -> list[Log]:
-    nodes = nodes_of(log.name for log in logs if not log.origin.node and log.origin.rank is None)
+    nodes = _nodes_of(log.name for log in logs if not log.origin.node and log.origin.rank is None)
     return [
         replace(log, origin=replace(log.origin, node=nodes[log.name], launcher=nodes[log.name]))
         if nodes.get(log.name)
@@ -328,3 +329,21 @@ def _recode(stream: Any, encoding: str) -> Iterator[bytes]:
     while piece:
         piece = stream.read1(BLOCK)
         yield decoder.decode(piece, final=not piece).encode("utf-8", "replace")
+
+
+def _nodes_of(names: Iterable[str]) -> dict[str, str]:
+    """What distinguishes each file's tree, and files beside it; empty with one tree."""
+    names = list(names)
+    trees = {name: match["tree"].split("/") for name in names if (match := _TREE.match(name))}
+    different = sorted({tuple(parts) for parts in trees.values()})
+    if len(different) < 2:  # noqa: PLR2004 - one tree needs no name
+        return {}
+    first, last = different[0], different[-1]
+    shared = next(
+        (at for at, (left, right) in enumerate(zip(first, last, strict=False)) if left != right),
+        min(len(first), len(last)),
+    )
+    nodes = {parts: parts[shared] if shared < len(parts) else "" for parts in different}
+    folders = {parts[: shared + 1]: node for parts, node in nodes.items() if node}
+    beside = {name: folders.get(tuple(name.split("/")[:-1][: shared + 1]), "") for name in names}
+    return beside | {name: nodes[tuple(parts)] for name, parts in trees.items()}

@@ -15,7 +15,6 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES, read_yaml
 from ascend_doctor.matrix.evidence import StackEvidence
-from ascend_doctor.matrix.fields import Fields
 from ascend_doctor.matrix.images import BaseImages
 from ascend_doctor.matrix.loading import CacheEntry, convert, load
 from ascend_doctor.matrix.schema import (
@@ -25,6 +24,7 @@ from ascend_doctor.matrix.schema import (
     ErrorGuides,
     Failures,
     Family,
+    Fields,
     Flags,
     Hazards,
     ImportNames,

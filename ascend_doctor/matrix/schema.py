@@ -287,6 +287,17 @@ class Rows(Row, frozen=True, kw_only=True):
     behaviours: tuple[Behaviour, ...] = ()
 
 
+class Fields(Row, frozen=True, kw_only=True):
+    """Keys of objects that allocate, by the file's kind and two keys above (*: any), and of sbatch.
+
+    Their values are text, int, bool, or choices as in ``Options``.
+    """
+
+    schema: int
+    objects: dict[str, dict[str, str | None]]
+    sources: Sources
+
+
 class Soc(Row, frozen=True, kw_only=True):
     """A chip by the name that aclrtGetSocName gives. Memory in GiB, clocks in MHz, L2 in MiB."""
 
