@@ -198,10 +198,10 @@ RUNS = {
         ),
         "rehearse --inject list": Run(usual=False),
         "rehearse --prefix ~/stack": Run(
-            usual=False, options=_CHECKED.options, needs=("torch", "prefix")
+            usual=False, options=_CHECKED.options, needs=("simulated", "prefix")
         ),
         "rehearse --prefix ~/stack --npus 4 -- bash examples/pretrain.sh": Run(
-            usual=False, needs=("torch", "prefix")
+            usual=False, needs=("simulated", "prefix")
         ),
         # 16 ranks take a minute of 16 processors.
         "rehearse --nodes 2 --npus 8 -- torchrun --nproc-per-node 8 train.py": Run(words=_FEWER),

@@ -373,7 +373,7 @@ def test_what_is_told_to_type_runs(
         if need in needs:
             env |= _prepare_torch(docs_folder, request.getfixturevalue(fixture))
     if "prefix" in needs:
-        _write_stack(docs_folder / "home/stack", request.getfixturevalue("examined_python"))
+        _write_stack(docs_folder / "home/stack", request.getfixturevalue("simulated_python"))
     for name in ("small", "both"):
         if name in needs:
             small = request.getfixturevalue(name)
