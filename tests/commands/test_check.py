@@ -53,10 +53,10 @@ def test_without_cann_the_six_libraries_and_the_autoload_trap_are_named(
         assert "libhccl.so" in text_of(report, "inspect-env")
 
 
-def test_four_ranks_on_cpu_are_checked_by_value(installed: Command, examined_python: Path) -> None:
+def test_four_ranks_on_cpu_are_checked_by_value(installed: Command, simulated_python: Path) -> None:
     done = installed(
         *("check", "--device", "cpu", "--nproc", "4", "--only", "allreduce", "--only", "device"),
-        *("--python", str(examined_python), "--format", "json", "-q"),
+        *("--python", str(simulated_python), "--format", "json", "-q"),
     )
     report = report_of(done)
     assert done.returncode == 0, done.stdout

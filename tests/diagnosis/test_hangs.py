@@ -4,7 +4,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ascend_doctor.simulator import build
+from ascend_doctor.simulator import Tree
+from tests.conftest import QUIET
 from tests.diagnosis.hangs import AT_ONCE, KINDS, RANKS, Hang, draw_hangs, judge_hang, make_hang
 from tests.knobs import draw
 
@@ -15,12 +16,9 @@ FEW = [
 ]
 
 
-def verdicts(hangs: list[Hang], folder: Path, python: Path) -> dict[str, str]:
-    environment = build(python).environment(
-        {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
-        soc="Ascend910B3",
-        devices=RANKS,
-        memory_bytes=1 << 30,
+def verdicts(hangs: list[Hang], folder: Path, python: Path, built: Tree) -> dict[str, str]:
+    environment = built.environment(
+        os.environ | QUIET, soc="Ascend910B3", devices=RANKS, memory_bytes=1 << 30
     )
     with ThreadPoolExecutor(AT_ONCE) as pool:
         places = pool.map(lambda hang: make_hang(hang, folder, python, environment), hangs)
@@ -31,9 +29,11 @@ def verdicts(hangs: list[Hang], folder: Path, python: Path) -> dict[str, str]:
         }
 
 
-def test_no_rank_is_accused_wrongly_of_a_hang(tmp_path: Path, examined_python: Path) -> None:
+def test_no_rank_is_accused_wrongly_of_a_hang(
+    tmp_path: Path, simulated_python: Path, built: Tree
+) -> None:
     hangs = {hang.name: hang for hang in (*FEW, *draw(draw_hangs(2026, 40), (), 5))}
-    answers = verdicts([*hangs.values()], tmp_path, examined_python)
+    answers = verdicts([*hangs.values()], tmp_path, simulated_python, built)
     assert answers.keys() == hangs.keys()
     assert [name for name, answer in answers.items() if answer == "wrong"] == []
     assert answers[FEW[0].name] == "right"

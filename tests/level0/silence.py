@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from ascend_doctor.checks.npu.soc import names
-from ascend_doctor.collect.snapshot import take
+from ascend_doctor.collect.snapshot import _COLLECTED, Taking, take
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Launch, Part, Section, Snapshot, StackLock
 from ascend_doctor.findings import Finding, Level
@@ -24,7 +24,7 @@ from ascend_doctor.judging.chip import ascend, device_count, npu_name
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.judging.matrix_fit import _FACTS
 from ascend_doctor.judging.packages import family
-from ascend_doctor.machine.recorded import RecordedCommand
+from ascend_doctor.machine.recorded import RecordedCommand, RecordingMachine
 from tests.level0.machine import ChangedMachine, machine
 from tests.level0.mutants import CATALOG, LEVEL0, findings, healthy, questions
 
@@ -64,6 +64,8 @@ _ELSEWHERE = {
     "ops-package": {"CannInstall.ops_packages"},
 }
 _UNANSWERED: tuple[Any, ...] = (None, "", (), {})
+# Sections that are made of others.
+_MADE_OF = {"native": ("python",), "import_path": ("python",), "hccn": ("driver",)}
 _PAIR = re.compile(r"^(?P<key>[^:=|]*[A-Za-z][^:=|]*?)(?P<sign>\s*[:=]\s*)(?P<value>\S.*)$")
 _SEE = re.compile(r"\(see ([a-z0-9-]+)\)")
 _FILLED = {"gone": None, "empty": "", "NA": "NA"}
@@ -72,6 +74,36 @@ _FILLED = {"gone": None, "empty": "", "NA": "NA"}
 def facts_of(of: ChangedMachine) -> Snapshot:
     taken = take(of, CATALOG())
     return msgspec.structs.replace(taken, launch=Launch(), stack_lock=StackLock())
+
+
+def _with_sources(sections: set[str]) -> tuple[str, ...]:
+    return (*{*sections, *(each for name in sections for each in _MADE_OF.get(name, ()))},)
+
+
+@functools.cache
+def _readers(name: str) -> dict[str, set[str]]:
+    """Commands and files with the sections that ask for them."""
+    readers: dict[str, set[str]] = {}
+    for section in _COLLECTED:
+        recorder = RecordingMachine(machine(name))
+        take(recorder, CATALOG(), taking=Taking(only=_with_sources({section})))
+        for question in (*recorder._commands, *recorder._files):
+            readers.setdefault(question, set()).add(section)
+    return readers
+
+
+def changed_facts(name: str, facts: Snapshot, of: ChangedMachine) -> Snapshot:
+    """As ``facts_of`` gives, where ``facts`` are those before: the others need not be asked for."""
+    before = machine(name)
+    answers = {**before.commands, **before.files}.items()
+    now = {**of.commands, **of.files}
+    changed = {question for question, answer in answers if now.get(question) != answer}
+    sections = {each for question in changed for each in _readers(name).get(question, ())}
+    taken = take(of, CATALOG(), taking=Taking(only=_with_sources(sections)))
+    gaps = [gap for gap in facts.gaps if gap.section not in sections]
+    gaps += [gap for gap in taken.gaps if gap.section in sections]
+    new = {section: getattr(taken, section) for section in sections}
+    return msgspec.structs.replace(facts, gaps=tuple(gaps), **new)
 
 
 def list_answers(value: Any) -> Iterator[Fact]:
@@ -140,7 +172,7 @@ def silent_checks(name: str) -> Iterator[tuple[str, str, str]]:
     for what, change in changes(name):
         altered = machine(name)
         change(altered)
-        after = facts_of(altered)
+        after = changed_facts(name, facts, altered)
         lost = known - _list_known(after)
         readers = {check: missed for check in reads if (missed := reads[check] & lost)}
         if not readers:

@@ -1,5 +1,6 @@
 """No check stays ok when all devices leave out a fact that it reads."""
 
+import msgspec
 import pytest
 
 from ascend_doctor.machine.refusals import RefusingMachine
@@ -7,6 +8,7 @@ from tests.level0.machine import machine
 from tests.level0.mutants import MACHINES
 from tests.level0.silence import (
     accusing_checks,
+    changed_facts,
     changes,
     facts_of,
     reads_of_ok_checks,
@@ -37,7 +39,10 @@ def test_lines_cells_and_whole_answers_are_left_out() -> None:
     ):
         altered = machine("healthy-a2")
         left_out[what](altered)
-        assert facts_of(altered) != facts_of(machine("healthy-a2"))
+        before, after = facts_of(machine("healthy-a2")), facts_of(altered)
+        assert after != before
+        changed = changed_facts("healthy-a2", before, altered)
+        assert msgspec.structs.replace(changed, taken_at=after.taken_at) == after
 
 
 def test_reads_of_a_check_are_recorded() -> None:
