@@ -37,16 +37,8 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # Fixtures that need torch, a compiler, a cluster, root, a built package or a stack.
 SLOW = {
-    "examined_python",
-    "simulator_cache",
-    "simulated_python",
-    "cluster",
-    "hosts",
-    "dist",
-    "world",
-    "same",
-    "prepared",
-    "theirs",
+    *("examined_python", "simulator_cache", "simulated_python", "cluster", "hosts", "dist"),
+    *("world", "same", "prepared", "theirs"),
 }
 
 
