@@ -761,8 +761,8 @@ class Launch(Section, frozen=True, kw_only=True):
     exist. ``options`` holds the options that checks ask for, in Megatron's spelling with
     underscores; flags without a value have "", and UNTOLD is an unknown part. ``flags`` are the
     names of all options with two dashes, as written, ``one_dash`` the longer words behind one,
-    ``keys`` the dotted ones of Hydra. ``values`` are those that checks judge
-    by type or by rule, by these names. No other value is kept, except that of PYTHONPATH.
+    ``keys`` the dotted ones of Hydra, ``strays`` what its grammar refuses. ``values`` are those
+    that checks judge, by these names. No other value is kept, except that of PYTHONPATH.
     ``partial``: unseen options may be given, ``open_environment``: variables.
     ``launcher_seen``: those of the launcher are seen all the same. ``launcher`` is torchrun or
     empty, ``launcher_options`` its options before the script, as written. ``unresolved`` are
@@ -781,6 +781,7 @@ class Launch(Section, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     one_dash: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    strays: tuple[Spot, ...] = ()
     values: dict[str, str] = {}
     partial: bool = False
     launcher_seen: bool = False

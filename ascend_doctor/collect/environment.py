@@ -32,11 +32,7 @@ def parse_port_range(text: str) -> tuple[int, int] | None:
     return (int(match.group(1)), int(match.group(2))) if match else None
 
 
-def environment(
-    machine: Machine,
-    shown: Sequence[str],
-    files: Sequence[str] = (),
-) -> Environment:
+def environment(machine: Machine, shown: Sequence[str], files: Sequence[str] = ()) -> Environment:
     """Variables by the allow-list ``shown``; of related others only the names.
 
     ``files``: variables whose files have to exist, colons between them.

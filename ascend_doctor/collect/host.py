@@ -70,8 +70,7 @@ def host(machine: Machine) -> Host:
     status = read_or_none(machine, "/proc/self/status") or ""
     named: dict[str, Any] = machine.value("uname", _uname)
     user: dict[str, Any] = machine.value(
-        "user",
-        lambda: {"uid": os.geteuid(), "gids": sorted({os.getegid(), *os.getgroups()})},
+        "user", lambda: {"uid": os.geteuid(), "gids": sorted({os.getegid(), *os.getgroups()})}
     )
     shm: dict[str, int] = machine.value("statvfs:/dev/shm", _shm)
     cpus: dict[str, int] = machine.value(

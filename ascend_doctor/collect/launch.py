@@ -87,6 +87,7 @@ _LAUNCHER_NUMBERS = frozenset(
     (
         *("nnodes", "nproc-per-node", "node-rank", "master-port", "max-restarts"),
         *("monitor-interval", "start-method", "numa-binding", "shutdown-timeout"),
+        *("rdzv-conf", "redirects", "tee"),
     )
 )
 _TORCHRUN = defer(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")

@@ -110,10 +110,7 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
     if guide := rows.error_guides.get(code):
         yield _page(
             say(f"{code}: cause and remedy"),
-            {
-                "Cause": say(guide.cause),
-                "Remedy": say(guide.remedy),
-            },
+            {"Cause": say(guide.cause), "Remedy": say(guide.remedy)},
         )
     as_word = re.compile(rf"\b{re.escape(code)}\b")
     # A code without a guide is the only sign of a failure.

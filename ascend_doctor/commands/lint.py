@@ -42,7 +42,7 @@ from ascend_doctor.linting.inputs import (
     subjects,
     walk,
 )
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.linting.launch_checks import findings, machine, unique
 from ascend_doctor.linting.shellcheck import run_shellcheck
 from ascend_doctor.machine.files import is_there, write_whole
 from ascend_doctor.machine.kinds import CONFIGURATION, SCRIPT, refuse_other, refuse_other_content
@@ -119,7 +119,7 @@ def command(  # noqa: PLR0913 - the options of the command
     base = _machine(rows, read_megatron(megatron), soc, here=here)
     if fix and "-" in files:
         raise click.UsageError("--fix changes files, and - is none")
-    chosen = tuple(check for check in choose(only, skip, level=0) if suits(check))
+    chosen = tuple(check for check in choose(only, skip, level=0) if check.scope)
     if fix:
         _mend(files, rows, base, chosen)
     contents: dict[str, bytes] = {}
@@ -212,11 +212,7 @@ def _mend(files: Sequence[str], rows: Catalog, base: Snapshot, chosen: tuple[Che
 
 
 def _of_files(
-    files: Sequence[str],
-    name: str,
-    rows: Catalog,
-    contents: dict[str, bytes],
-    named: Sequence[str],
+    files: Sequence[str], name: str, rows: Catalog, contents: dict[str, bytes], named: Sequence[str]
 ) -> Iterator[LintInput | Finding]:
     """What to judge, or why not; ``contents`` gets files. A binary is an error if ``named``."""
     for path in files:

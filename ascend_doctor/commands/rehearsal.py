@@ -48,12 +48,7 @@ from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
 from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
-from ascend_doctor.simulator.rank_records import (
-    RECORDS,
-    RankRecord,
-    make_records,
-    read_records,
-)
+from ascend_doctor.simulator.rank_records import RECORDS, RankRecord, make_records, read_records
 from ascend_doctor.simulator.timeline import TIMELINE, prepare_trace, write_trace
 from ascend_doctor.timestamps import seconds
 

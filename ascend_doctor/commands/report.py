@@ -171,7 +171,7 @@ def _add_check(parts: Parts, examination: Examination, timeout: float) -> Redact
         targets = {"json": f"{folder}/report.json", "html": f"{folder}/index.html"}
         output = Output(
             targets=tuple(targets.items()), fail_on=Level.ERROR, color=False, redact=True,
-            verbose=False, quiet=True,
+            verbose=False, quiet=True
         )  # fmt: skip
         wish = Wish(level=0, device="auto", nproc=None, timeout=timeout)
         report = make_report(examination, output, wish, only=(), skip=())
@@ -187,10 +187,7 @@ def _add_check(parts: Parts, examination: Examination, timeout: float) -> Redact
 
 
 def _add_logs(
-    parts: Parts,
-    logs: Sequence[str],
-    cleaners: Sequence[Redactor],
-    clean: Callable[[str], str],
+    parts: Parts, logs: Sequence[str], cleaners: Sequence[Redactor], clean: Callable[[str], str]
 ) -> None:
     """The ends of logs and their diagnosis; names of files first, hidden in texts too.
 

@@ -194,12 +194,7 @@ def _show_end(causes: tuple[Cause, ...], blamed: Guilt | None) -> tuple[Cause, .
 
 def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted, ...]:
     return tuple(
-        Counted(
-            id=name,
-            title=failures[name].title,
-            count=seen.count,
-            or_more=seen.or_more,
-        )
+        Counted(id=name, title=failures[name].title, count=seen.count, or_more=seen.or_more)
         for name, seen in ledger.failures.items()
         if failures[name].severity == "benign"
     )
@@ -265,10 +260,7 @@ def _more_specific(
 
 
 def _explains(
-    name: str,
-    weaker: str,
-    seen_by_name: dict[str, Occurrences],
-    failures: dict[str, KnownFailure],
+    name: str, weaker: str, seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
 ) -> bool:
     """Whether one failure is behind another one; who only waited, if it began in its process."""
     if weaker not in seen_by_name:
@@ -479,11 +471,7 @@ def _codes(ledger: Ledger, codes: ErrorCodes) -> tuple[Code, ...]:
 
 
 def _outcome(
-    causes: Sequence[Cause],
-    unexplained: Sequence[Unexplained],
-    stall: Stall | None,
-    *,
-    works: bool,
+    causes: Sequence[Cause], unexplained: Sequence[Unexplained], stall: Stall | None, *, works: bool
 ) -> Outcome:
     if causes:
         return "known failure"

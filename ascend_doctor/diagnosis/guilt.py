@@ -9,13 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from ascend_doctor.diagnosis.exception_rules import OF_ENVIRONMENT
-from ascend_doctor.diagnosis.ledger import (
-    Ledger,
-    Occurrences,
-    Sighting,
-    WatchdogReport,
-    earliest,
-)
+from ascend_doctor.diagnosis.ledger import Ledger, Occurrences, Sighting, WatchdogReport, earliest
 from ascend_doctor.diagnosis.link_ends import LinkEnd, LinkJudge
 from ascend_doctor.diagnosis.processes import HcclPeer
 from ascend_doctor.diagnosis.result import Evidence, Guilt

@@ -74,8 +74,7 @@ class JobReader:
             (
                 name,
                 self._diagnose_attempt(
-                    _name_nodes(attempt, self.options.nodes),
-                    last=number == len(attempts),
+                    _name_nodes(attempt, self.options.nodes), last=number == len(attempts)
                 ),
             )
             for number, (name, attempt) in enumerate(attempts, start=1)

@@ -101,11 +101,7 @@ def parse_py_spy(data: bytes | str, name: str) -> tuple[ThreadStack, ...]:
                 main=thread.get("thread_name") == "MainThread"
                 or (thread.get("os_thread_id") or -1) == thread.get("pid"),
                 frames=tuple(
-                    Frame(
-                        file=frame["filename"],
-                        line=int(frame["line"]),
-                        function=frame["name"],
-                    )
+                    Frame(file=frame["filename"], line=int(frame["line"]), function=frame["name"])
                     for frame in thread["frames"]
                 ),
             )

@@ -32,9 +32,7 @@ _VERBS = {
 BUSY = 0.5
 
 
-def judge_standings(
-    standings: Mapping[int, Standing],
-) -> tuple[tuple[AbsentRank, ...], str]:
+def judge_standings(standings: Mapping[int, Standing]) -> tuple[tuple[AbsentRank, ...], str]:
     """The ranks that do not wait while others do, and else why no rank is named.
 
     A rank waits if its main thread is in a call of torch.distributed or of torch_npu. A call of

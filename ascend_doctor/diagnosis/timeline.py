@@ -47,9 +47,7 @@ def _steps(ledger: Ledger, start: float | None) -> Iterator[StepSeen]:
         yield StepSeen(step=step, after=after)
 
 
-def _first_of_ranks(
-    sightings: Iterable[tuple[str, Sighting]],
-) -> dict[int, tuple[str, Sighting]]:
+def _first_of_ranks(sightings: Iterable[tuple[str, Sighting]]) -> dict[int, tuple[str, Sighting]]:
     rows: dict[int, tuple[str, Sighting]] = {}
     for failure, sighting in sightings:
         rank = sighting.origin.rank

@@ -100,13 +100,7 @@ def check(
             raise ValueError(f"two checks are called {identity}")
         if not page:
             raise ValueError(f"{identity} has no docstring")
-        _CHECKS[identity] = Check(
-            id=identity,
-            title=title,
-            explain=page,
-            run=run,
-            **about,
-        )
+        _CHECKS[identity] = Check(id=identity, title=title, explain=page, run=run, **about)
         return run
 
     return register

@@ -8,6 +8,7 @@ before a sourced file that cannot be read.
 import fnmatch
 import functools
 import itertools
+import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ _MOST_COMMANDS = 2000
 _MOST_SOURCES = 8
 _MOST_SHOWN = 60
 # Digits and operators only: a calculation runs no code.
-_NUMBER = re.compile(r"[-+*/%() 0-9]{1,60}")
+_SUM = re.compile(r"(?=.{1,60}$) *\d+( *[-+*/%] *\d+)* *")
 _BEYOND = re.compile(rb"[\xf0-\xff][\x80-\xbf]{3}")
 _NPU = frozenset({"npu", "ascend"})
 _OTHER_DEVICES = frozenset({"gpu", "cuda", "nvidia", "rocm"})
@@ -76,10 +77,7 @@ class _State(msgspec.Struct):
 
     def copy(self) -> "_State":
         return msgspec.structs.replace(
-            self,
-            values=dict(self.values),
-            arrays=dict(self.arrays),
-            exported=set(self.exported),
+            self, values=dict(self.values), arrays=dict(self.arrays), exported=set(self.exported)
         )
 
     def forget(self, cause: Piece) -> None:
@@ -481,8 +479,18 @@ class _Walker:
             elif child.type == "command_name":
                 words += self._words(child.named_children[0] if child.named_children else child)
             elif not child.type.endswith("redirect"):
-                words += self._words(child)
+                prior = child.prev_sibling
+                parted = words and prior.end_byte == child.start_byte and decode(prior)[-1:] == "$"
+                words += self._join(words.pop(), child) if parted else self._words(child)
         self._call(words[:MOST_WORDS], own, depth)
+
+    def _join(self, before: Word, node: Any) -> list[Word]:
+        """One word: the grammar parts `$A/$B/c` before B."""
+        first, *others = self._value(node, 0)
+        name = re.match(r"\w*", first.text)[0]  # type: ignore[index]
+        rest = msgspec.structs.replace(first, text=first.text[len(name) :])
+        value = (*_value_of(before), *self._variable(name, node), rest, *others)
+        return [word(value, before.line, before.column)]
 
     def _call(self, call: list[Word], own: dict[str, Word], depth: int) -> None:
         if not call:
@@ -739,6 +747,8 @@ class _Walker:
         return untold(*self._position(node), source, self._source.name)
 
     def _variable(self, name: str, node: Any) -> Value:
+        if name in {"@", "*"} and not self._arguments:
+            return ()
         passed = self._arguments[-1] if self._arguments else None
         if passed is not None and name.isdecimal() and 0 < int(name[:3]) <= len(passed):
             return _value_of(passed[int(name[:3]) - 1])
@@ -916,50 +926,37 @@ def _unescape(content: str, kind: str) -> str:
     return re.sub(r"\\(.)", r"\1", content) if "\\" in content else content
 
 
-def _compare(left: str, operator: str, right: str) -> bool | None:
-    if operator in {"=", "=="} and not re.search(r"[*?\[]", right):
-        return left == right
-    if operator == "!=" and not re.search(r"[*?\[]", right):
-        return left != right
-    if operator not in _NUMERIC or not (left.isdecimal() and right.isdecimal()):
+def _compare(left: str, sign: str, right: str) -> bool | None:
+    if sign in {"=", "==", "!="} and not re.search(r"[*?\[]", right):
+        return (left == right) is (sign != "!=")
+    if sign not in _NUMERIC or not (left.isdecimal() and right.isdecimal()):
         return None
-    return _NUMERIC[operator](int(left[:_MOST_DIGITS]), int(right[:_MOST_DIGITS]))
+    return _NUMERIC[sign](int(left[:_MOST_DIGITS]), int(right[:_MOST_DIGITS]))
 
 
 _NUMERIC: dict[str, Callable[[int, int], bool]] = {
-    "-eq": lambda left, right: left == right,
-    "-ne": lambda left, right: left != right,
-    "-gt": lambda left, right: left > right,
-    "-lt": lambda left, right: left < right,
-    "-ge": lambda left, right: left >= right,
-    "-le": lambda left, right: left <= right,
+    "-eq": operator.eq,
+    "-ne": operator.ne,
+    "-gt": operator.gt,
+    "-lt": operator.lt,
+    "-ge": operator.ge,
+    "-le": operator.le,
 }
+_PRODUCTS = {"*": operator.mul, "/": operator.floordiv, "%": operator.mod}
 
 
 def _calculate(expression: str) -> int | None:
-    if not _NUMBER.fullmatch(expression) or "(" in expression or "**" in expression:
+    if not _SUM.fullmatch(expression):
         return None
-    tokens = re.findall(r"\d+|[-+*/%]", expression)
-    if len(tokens) % 2 == 0 or any(
-        token.isdecimal() != (position % 2 == 0) for position, token in enumerate(tokens)
-    ):
-        return None
-    total, sign = 0, 1
-    product = int(tokens[0])
-    for mark, token in zip(tokens[1::2], tokens[2::2], strict=True):
-        operand = int(token)
-        if mark in "/%" and operand == 0:
-            return None
-        if mark == "*":
-            product *= operand
-        elif mark == "/":
-            product //= operand
-        elif mark == "%":
-            product %= operand
-        else:
-            total += sign * product
-            sign, product = (1 if mark == "+" else -1), operand
-    return total + sign * product
+    total = 0
+    for sign, first, rest in re.findall(r"([-+]?) *(\d+)((?: *[*/%] *\d+)*)", expression):
+        product = int(first)
+        for mark, digits in re.findall(r"([*/%]) *(\d+)", rest):
+            if mark != "*" and not int(digits):
+                return None
+            product = _PRODUCTS[mark](product, int(digits))
+        total += -product if sign == "-" else product
+    return total
 
 
 def launches(commands: tuple[ShellCommand, ...]) -> Iterator[ShellCommand]:

@@ -48,7 +48,7 @@ _UNREAD = frozenset(TEXTS.of_check("shell-syntax")) - {"placeholder", "typograph
 _SYNTAX = frozenset({"shell-syntax", "shell-continued"})
 # Findings on values and option names, seen once the shell can read them.
 _REVEALED = frozenset(
-    ("shell-placeholders", "run-flags-known", "run-option-values", "run-swift-options"),
+    ("shell-placeholders", "run-flags-known", "run-option-values", "run-swift-options")
 )
 
 
@@ -80,8 +80,7 @@ _CHANGES: Mapping[str, Change] = {
         ("SC1007", "SC1068", "SC2283", "SC2290"), lambda line, _: _ALONE.sub(r"\1=\2", line)
     ),
     **dict.fromkeys(
-        ("SC1015", "SC1016", "SC1110", "SC1111", "SC1112"),
-        lambda line, _: line.translate(_PLAIN),
+        ("SC1015", "SC1016", "SC1110", "SC1111", "SC1112"), lambda line, _: line.translate(_PLAIN)
     ),
     "SC1078": lambda line, mark: f'{line.rstrip()}"' if mark.text else line,
     "SC2089": lambda line, _: _QUOTED.sub(r"\1", line),

@@ -53,7 +53,10 @@ MOST_FILES = 5000
 # No size, number or truth value is longer; more of a value is not kept.
 _MOST_VALUE = 60
 _OPTION = re.compile(r"--?[a-zA-Z]")
-_HYDRA = re.compile(r"(\+{0,2}\w+(?:\.\w+)+)=")
+_HYDRA = re.compile(r"(\+{0,2}\w[\w-]*(?:\.[\w-]+)+)=")
+# Hydra 1.3's grammar: an override, and parts of its value that may have marks of their own.
+_OVERRIDE = re.compile(r"~[\w$/@:.-]+|\+{0,2}[\w$/@:.-]+=.*", re.DOTALL)
+_ENCLOSED = re.compile(r"'[^']*'|\"[^\"]*\"|\\.|\$?[\[({][^\[\](){}]*[\])}]")
 _MODEL_KEYS = ("actor_rollout_ref.model.path", "worker.actor.model.model_path")
 # Hydra's lists and mappings have their own quotes.
 _LIST = re.compile(r"[\w.+@-]*=?[\[{]")
@@ -315,8 +318,7 @@ def _read_launch(
     command = _configure(command, add_configuration(words, file))
     folder = UNTOLD if is_yaml(file) else command.folder
     subject = _find_script(
-        _subject(file, command, catalog, moved, outer),
-        lambda name: is_missing(file, folder, name),
+        _subject(file, command, catalog, moved, outer), lambda name: is_missing(file, folder, name)
     )
     changed = command.words != words
     return _with(subject, program="mindspeed-rl", keys=()) if changed else subject
@@ -427,11 +429,11 @@ def _subject(
     swift = _BY_SWIFT if launch_.program.endswith("swift") else set()
     read = _read_by_training(catalog) | swift
     lost = {name: locate(word) for name, word in command.own.items() if name in read}
-    places = lost | places
     launch_ = msgspec.structs.replace(
         launch_,
-        places=places,
+        places=lost | places,
         keys=tuple(key.group(1) for key in map(_HYDRA.match, texts) if key),
+        strays=tuple(_find_strays(command.words, launch_, locate)),
         values=_read_values(texts, launch_.program, catalog),
         launcher_seen=launcher_seen,
         open_environment=bool(command.sourced),
@@ -455,9 +457,7 @@ def _subject(
 
 
 def _locate_words(
-    command: ShellCommand,
-    options_: Mapping[str, Said],
-    locate: Callable[[Word | Piece], Place],
+    command: ShellCommand, options_: Mapping[str, Said], locate: Callable[[Word | Piece], Place]
 ) -> dict[str, Place]:
     words = command.words
     places = {name: locate(_where_set(words, option.word)) for name, option in options_.items()}
@@ -471,6 +471,25 @@ def _locate_words(
         if value is not word:
             places[f"{word.text}="] = locate(value)
     return places | {name: locate(value) for name, value in command.exported.items()}
+
+
+def _find_strays(
+    words: Sequence[Word], launch_: Launch, locate: Callable[[Word | Piece], Place]
+) -> Iterator[Spot]:
+    """Words from the first override on that Hydra's grammar refuses."""
+    if launch_.program != "verl" or words[0].text == "verl.config":
+        return
+    before, seen = "", False
+    for word in words:
+        text, above, before = word.text, before, word.text
+        seen = seen or _HYDRA.match(text) is not None
+        if not seen or text[:1] == "-" or above[:8] == "--config" or UNTOLD in text:
+            continue
+        value, enclosed = text.partition("=")[2], 1
+        while enclosed:
+            value, enclosed = _ENCLOSED.subn("", value)
+        if not _OVERRIDE.fullmatch(text) or re.search(r"[=,\[({]", value):
+            yield Spot(name=text[:80], argument="", location=locate(word))
 
 
 def _with_model(launch_: Launch, catalog: Catalog) -> Launch:
@@ -529,7 +548,7 @@ def _read_values(words: Sequence[str], program: str, catalog: Catalog) -> dict[s
     take no other words, all words up to the next option are the value.
     """
     swift = program.endswith("swift")
-    kinds = catalog.swift_kinds if swift else catalog.option_kinds
+    kinds = catalog.swift_kinds if swift else {**catalog.trainer_kinds, **catalog.option_kinds}
     mentioned = catalog.rule_names
     overrides = (word.partition("=") for word in words if _HYDRA.match(word))
     values = {key: value[:_MOST_VALUE] for key, _, value in overrides}
@@ -602,10 +621,7 @@ def _read_by_training(catalog: Catalog) -> set[str]:
 def _environment(
     file: str, exported: Mapping[str, Word], command: ShellCommand, catalog: Catalog
 ) -> Environment:
-    """Variables of the matrix; a value that only the shell knows is withheld.
-
-    One that the script reads is its own, however much it resembles another.
-    """
+    """Variables of the matrix; a value that only the shell knows is withheld."""
     table = catalog.variables
     shown = {variable.name for variable in table.variables} | _BY_SWIFT
     near = {miss.wrong for miss in table.near_misses}

@@ -18,11 +18,6 @@ _OF_NAMES = frozenset({"run-flags-known", "run-swift-options", "run-verl-keys"})
 _SHOWN = frozenset({Level.ERROR, Level.WARNING, Level.UNKNOWN})
 
 
-def suits(check: Check) -> bool:
-    """Whether a check can judge a launch without a machine."""
-    return bool(check.scope)
-
-
 def machine(megatron: str, soc: str) -> Snapshot:
     """Facts from the user in place of a machine's."""
     python = npus = None
@@ -41,10 +36,7 @@ def findings(
     *,
     allow_unresolved: bool = False,
 ) -> tuple[Finding, ...]:
-    """What is wrong with a subject, each with its place. Never raises.
-
-    ``allow_unresolved``: values that only the running shell knows are no reason for "unknown".
-    """
+    """What is wrong with a subject, each with its place. Never raises."""
     facts = msgspec.structs.replace(
         base,
         launch=subject.launch,
@@ -116,13 +108,9 @@ def _collect_unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: 
 
 
 def _concerns(check: Check, subject: LintInput) -> bool:
-    if subject.shell_script is not None:
-        return check.scope == "shell script"
-    if subject.pods is not None:
-        return check.scope == "pod"
-    if subject.script is not None:
-        return check.scope == "entry file"
-    return check.scope == "launch"
+    facts = (subject.shell_script, subject.pods, subject.script, subject)
+    scopes = zip(("shell script", "pod", "entry file", "launch"), facts, strict=True)
+    return check.scope == next(scope for scope, fact in scopes if fact is not None)
 
 
 def _laid_over(machine_: Environment | None, own: Environment | None) -> Environment | None:
@@ -136,7 +124,7 @@ def _laid_over(machine_: Environment | None, own: Environment | None) -> Environ
 
 
 def _place_finding(finding: Finding, subject: LintInput, *, hidden: bool) -> Finding:
-    """Place it at a variable that it names, else at the file's beginning, or leave it out."""
+    """Place it at a variable that it names, else at the file's beginning, or skip it."""
     if finding.level is Level.UNKNOWN and not finding.observed and hidden:
         return msgspec.structs.replace(finding, level=Level.SKIPPED)
     if finding.level not in _SHOWN or finding.location is not None:

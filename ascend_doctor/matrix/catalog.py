@@ -236,6 +236,13 @@ class Catalog:
         """The values that ms-swift's arguments take."""
         return self._kinds_of("transformers", "ms-swift")
 
+    @functools.cached_property
+    def trainer_kinds(self) -> dict[str, str]:
+        """The values that Transformers' trainer and accelerate's launcher take."""
+        own = self.swift_kinds | self._kinds_of("accelerate")
+        names = self.options.of("transformers", "accelerate")
+        return {name: kind for name, kind in own.items() if name in names}
+
     def _kinds_of(self, *names: str) -> dict[str, str]:
         return _merge_kinds(*(self.options.table(name).options for name in names))
 

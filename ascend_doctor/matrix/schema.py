@@ -508,7 +508,7 @@ class Flags(Row, frozen=True, kw_only=True):
     ``every`` are those of all ``versions``, each with what it takes (``Options``), ``some`` those
     of the versions in its keys, with blanks between them; a branch of MindSpeed adds ``mindspeed``.
     ``launcher`` has torchrun's with hyphens, and what each takes: flag, int, float, word, list
-    (N,N), nodes (N or MIN:MAX), ranks (N or a device type), or choices as in ``Options``.
+    (N,N), nodes (N or MIN:MAX), ranks (N or a device type), count, pairs, streams, or choices.
     """
 
     schema: int

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.inputs import LintInput, Shellcheck, subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.linting.launch_checks import findings, machine, unique
 from ascend_doctor.matrix.catalog import Catalog
 
 CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
+CHECKS = tuple(check for check in all_checks() if check.scope)
 
 
 def judge_inputs(

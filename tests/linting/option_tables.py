@@ -97,7 +97,12 @@ PARSERS = [
 # Whose branch a version of Megatron-LM tells. What ms-swift has depends on transformers, too.
 BY_REF = ("MindSpeed",)
 PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[a-z_][\w-]*", re.IGNORECASE)
-WHEELS = [("transformers", r"(training_args\w*|generation/configuration_utils)\.py")]
+WHEELS = [
+    ("transformers", r"(training_args\w*|generation/configuration_utils)\.py"),
+    ("accelerate", r"commands/launch\.py"),
+]
+ENUMS = {"IntervalStrategy", "SaveStrategy", "HubStrategy", "SchedulerType"}
+CHOICES: dict[str, str] = {}
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -268,8 +273,17 @@ def annotated(node: ast.expr) -> str:
         return annotated(node.slice) if name == "Optional" else ""
     if isinstance(node, ast.BinOp) and ast.unparse(node.right) == "None":
         return annotated(node.left)
+    if isinstance(node, ast.BinOp) and ast.unparse(node.right) == "str":
+        return CHOICES.get(ast.unparse(node.left), "")
     names_ = {"int": "int", "float": "float", "bool": "bool", "str": "word", "torch.dtype": "?"}
-    return names_.get(ast.unparse(node), "")
+    return names_.get(ast.unparse(node), CHOICES.get(ast.unparse(node), ""))
+
+
+def read_choices(tree: ast.Module) -> None:
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name in ENUMS:
+            words = [each.value for each in node.body if isinstance(each, ast.Assign)]
+            CHOICES[node.name] = "".join(f"{ast.literal_eval(word)}|" for word in words)
 
 
 def field_kinds(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
@@ -446,15 +460,18 @@ def main(folder: Path) -> None:
         out += rows_of(names_by_ref, own, by_ref=name in BY_REF)
     for name, pattern in WHEELS:
         root = folder / "wheels" / name
-        options_ = {
-            option
+        texts = [
+            path.read_text("utf-8")
             for path in root.rglob("*.py")
             if re.fullmatch(rf"{name}/{pattern}", str(path.relative_to(root)))
-            for option in names(path.read_text("utf-8"), str(path))
-        }
+        ]
+        options_ = {option for text in texts for option in names(text, ".py")}
+        calls = (node for text in texts for node in ast.walk(ast.parse(text)))
+        pairs = (pair for node in calls if isinstance(node, ast.Call) for pair in call_kinds(node))
+        own = {**swift, **{option: kind for option, kind in pairs if kind not in {"word", "?"}}}
         version = next(root.glob("*.dist-info")).name.split("-")[1].removesuffix(".dist")
         out += [f"  - name: {name}", f"    repository: huggingface/{name}", "    commits:"]
-        out += [f'      "v{version}": ""', *rows_of({version: options_}, swift, by_ref=False)]
+        out += [f'      "v{version}": ""', *rows_of({version: options_}, own, by_ref=False)]
     out += ["overrides:"]
     checkout = folder / "verl-project+verl" / "repo"
     out += folded(
@@ -490,6 +507,8 @@ def swift_kinds(folder: Path) -> dict[str, str]:
     checkout = folder / repository.replace("/", "+") / "repo"
     megatron = field_kinds(files(checkout, refs, r"swift/megatron/.*arg.*\.py"))
     fields = field_kinds(files(checkout, refs, r"swift/(?!megatron/).*(arg|config).*\.py"))
+    for path in (folder / "wheels").rglob("trainer_utils.py"):
+        read_choices(ast.parse(path.read_text("utf-8")))
     for path in (folder / "wheels").rglob("training_args.py"):
         for key, several in field_kinds([ast.parse(path.read_text("utf-8"))]).items():
             fields[key] |= several

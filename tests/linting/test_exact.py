@@ -224,15 +224,8 @@ def test_what_a_parser_takes_is_known() -> None:
     assert spots(judge_inputs([msgspec.structs.replace(subject, launch=launch)])) == []
 
 
-@pytest.mark.parametrize("lost", ["megatron", "answer"])
-def test_what_cannot_be_asked_is_not_judged(
-    lost: str, stack: Path, examined_python: Path, tmp_path: Path
-) -> None:
-    if lost == "answer":
-        (tmp_path / "answer.json").mkdir()
-    else:
-        stack = tmp_path / "none"
-    reported = judge(stack, examined_python, tmp_path, [SCRIPT])[0]
+def test_what_cannot_be_asked_is_not_judged(examined_python: Path, tmp_path: Path) -> None:
+    reported = judge(tmp_path / "none", examined_python, tmp_path, [SCRIPT])[0]
     unjudged = [each for each in reported if each.check == "run-framework-answers"]
     assert [each.level for each in unjudged] == [Level.UNKNOWN]
 

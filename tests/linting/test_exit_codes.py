@@ -47,7 +47,6 @@ def code(judged: tuple[Finding, ...]) -> int:
 )
 def test_the_worst_launch_decides(chosen: tuple[Check, ...]) -> None:
     alone = {launch: judge(launch, *chosen) for launch in LAUNCHES}
-    # What no check is about is 3 alone, and nothing beside another launch.
     codes = {
         launch: code(judged)
         for launch, judged in alone.items()

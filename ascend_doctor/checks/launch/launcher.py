@@ -57,7 +57,9 @@ def _find_refusal(case: Case, launch: Launch, name: str, value: str) -> Iterator
         fix = f"Write --{close}" if close else f"Remove --{name}"
         yield TEXTS.finding("no-option", where, name=name, right=right, STOPS=STOPS, fix=fix)
         return
-    expected = "" if UNTOLD in value else describe_kind(kinds[full[0]], value)
+    # Another shell expands it.
+    known = UNTOLD not in value and value[:1] != "$"
+    expected = describe_kind(kinds[full[0]], value) if known else ""
     if expected:
         where = launch.places.get(f"--{name}=", where)
         title = f"--{name} does not take {value!r}" if value else f"--{name} has no value"

@@ -1,7 +1,7 @@
 """Options of a launch by their names and values: known, misspelt, or of another release."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from ascend_doctor.checks.launch.options import options, version
 from ascend_doctor.checks.launch.rules import is_colocated
@@ -19,12 +19,14 @@ _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
 _OF_MASTER = "0.12"
 _SWIFT = ("ms-swift", "trl", "transformers")
 _SWIFT_SOURCE = ("modelscope/ms-swift@3602360a:swift/arguments",)
+_OF_TRAINER = {"per_device_train_batch_size", "learning_rate"}
 _LEFT_OVER = "It raises for options that are left over."
 _OF_PROGRAM = "an option of the program"
 # MindSpeed up to Megatron-LM 0.7 and MindSpeed-LLM 1.0 use these instead of Megatron-LM's kinds
 # (Ascend/MindSpeed@1.0.0_core_r0.7.0:mindspeed/arguments.py:412).
 _KINDS_OF_OLD_MINDSPEED = {"rotary-base": "float"}
 _VERL = ("actor_rollout_ref.", "trainer.", "critic.", "algorithm.")
+_OF_VERL = ("verl.trainer.", "verl.experimental.")
 STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
 # Programs of Megatron-LM and MindSpeed-LLM that take only these options and modelopt's.
@@ -41,19 +43,20 @@ _POSITIVE = frozenset(
         *("pipeline-model-parallel-size", "context-parallel-size"),
     )
 )
-# `--seq-length4096`: no blank before the value.
-_JOINED = defer(r"([a-z][a-z-]+)(\d+(?:\.\d+)?)")
-_FLOAT = defer(r"\s*([-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)\s*", re.IGNORECASE)
+FLOAT = defer(r"\s*([-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)\s*", re.IGNORECASE)
 # What is left to be filled in, which has a finding (linting/shell_marks.py).
 _FILLED = defer("X{3,}|<.*>")
 _INT = defer(r"\s*[-+]?\d+(_\d+)*\s*")
 _KINDS = {
     "int": (_INT, "a whole number"),
-    "float": (_FLOAT, "a number"),
+    "float": (FLOAT, "a number"),
     "word": (defer(".+"), "a value"),
     "bool": (defer(r"|yes|true|[ty10nf]|no|false", re.IGNORECASE), "true or false"),
     "list": (defer(r"\d+(,\d+)*"), "numbers with commas between them"),
     "nodes": (defer(r"\d+(:\d+)?"), "a number of nodes, or MIN:MAX"),
+    "count": (defer(r"\s*\+?\d+"), "a whole number of at least 0"),
+    "pairs": (defer("[^=,]+=[^,]+(,[^=,]+=[^,]+)*|"), "key=value with commas between them"),
+    "streams": (defer(r"[0-3]|(\d:[0-3],)*\d:[0-3]"), "0 to 3, or RANK:0 to RANK:3"),
     "ranks": (defer(r"\d+|auto|[cgnx]pu"), "a number of ranks, or auto, npu, cpu, gpu or xpu"),
 }
 
@@ -78,11 +81,15 @@ def run_flags_known(case: Case) -> Findings:
     judged = f"Megatron-LM {newest}" if newest else f"Megatron-LM {releases[0]} to {releases[-1]}"
     if not newest and not _resembles(case, launch):
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
-    yield from _odd_marks(case, launch, strange, known, source)
+    for name in launch.one_dash:
+        if name in known:
+            yield _report_unknown(launch, f"-{name}", f"--{name}", source)
     others, own = [], _has_known_parser(launch)
-    for name in (each for each in strange if not _value_of_joined(case, launch, each)):
+    for name in strange:
         releases = table.versions_with(name)
-        close = "" if releases else slip_of(name, known)
+        # `--seq-length4096`: no blank before the value.
+        begin = "" if launch.values.get(name) else name.rstrip("0123456789")
+        close = "" if releases else slip_of(name, known) or begin * (begin in known)
         if own and len(strange) == 1 and not releases and not close:
             # Megatron-LM's parser takes no beginnings of names (allow_abbrev=False).
             longer = [each for each in known if each.startswith(name)]
@@ -145,16 +152,6 @@ def _of_other_branches(case: Case, launch: Launch, listed: str, have: frozenset[
             yield _report_unknown(launch, f"--{name}", has, refs, title)
 
 
-def _odd_marks(
-    case: Case, launch: Launch, strange: list[str], known: frozenset[str], source: tuple[str, ...]
-) -> Findings:
-    joined = {f"--{name}": _value_of_joined(case, launch, name) for name in strange}
-    wrong = {f"-{name}": f"--{name}" for name in launch.one_dash if name in known}
-    for written, right in (*joined.items(), *wrong.items()):
-        if right:
-            yield _report_unknown(launch, written, right, source)
-
-
 def _report_unknown(
     launch: Launch,
     written: str,
@@ -186,12 +183,6 @@ def _refuse_value(
         refs=refs,
         location=launch.places.get(f"--{name}=", launch.places.get(f"--{name}")),
     )
-
-
-def _value_of_joined(case: Case, launch: Launch, name: str) -> str:
-    match = None if launch.values.get(name) else _JOINED.fullmatch(name)
-    kind = case.catalog.option_kinds.get(match.group(1), "") if match else ""
-    return f"--{match.group(1)} {match.group(2)}" if match and kind in {"int", "float"} else ""
 
 
 def _megatron_launch(case: Case) -> Launch:
@@ -300,7 +291,7 @@ def run_swift_options(case: Case) -> Findings:
     tables = case.catalog.options
     known = {name.replace("-", "_") for name in tables.of(*_SWIFT)}
     known |= {name.replace("-", "_") for name in case.catalog.flags.launcher}
-    yield from _find_swift_values(launch, case.catalog.swift_kinds)
+    yield from _find_field_values(launch, case.catalog.swift_kinds, *_SWIFT_SOURCE)
     others = []
     for flag in launch.flags:
         name = flag.replace("-", "_")
@@ -320,14 +311,23 @@ def run_swift_options(case: Case) -> Findings:
         yield _report_unknown(launch, f"--{flag}", _OF_PROGRAM, _SWIFT_SOURCE, title, because)
 
 
-def _find_swift_values(launch: Launch, kinds: Mapping[str, str]) -> Findings:
-    """Values that the argument classes of ms-swift do not take."""
+def _find_field_values(launch: Launch, kinds: Mapping[str, str], *refs: str) -> Findings:
+    """Values that argument classes do not take."""
     for name, value in launch.values.items():
-        plain = name.replace("-", "_")
-        expected = "" if UNTOLD in value else describe_kind(kinds.get(plain, ""), value)
+        kind = kinds.get(name.replace("-", "_"), "")
+        expected = "" if UNTOLD in value else describe_kind(kind, value)
         if expected and value.lower() not in {"none", "null"}:
-            because = "ms-swift's parser stops at it."
-            yield _refuse_value(launch, name, value, expected, because, _SWIFT_SOURCE)
+            yield _refuse_value(launch, name, value, expected, "The parser stops at it.", refs)
+
+
+@TEXTS.check("run-trainer-values")
+def run_trainer_values(case: Case) -> Findings:
+    options(case)
+    launch = case.need(Launch)
+    names = {*launch.flags, *launch.values}
+    if launch.program or not (names >= _OF_TRAINER or "num_processes" in names):
+        raise NotApplicable("the launch command starts no trainer of Transformers")
+    yield from _find_field_values(launch, case.catalog.trainer_kinds)
 
 
 @TEXTS.check("run-verl-keys")
@@ -337,35 +337,36 @@ def run_verl_keys(case: Case) -> Findings:
     verl = launch.program == "verl" and any(key.startswith(_VERL) for key in launch.keys)
     if not verl and not any("." in key for key in launch.keys):
         raise NotApplicable("no key of verl is overridden")
+    if launch.module.startswith("verl.") and not launch.module.startswith(_OF_VERL):
+        raise Unknown("a fork of verl has keys of its own")
     keys = case.catalog.override_keys
-    known = case.catalog.options.of("verl").union(*(key.split(".") for key in keys))
-    added = {
-        name.replace("-", "_") for name in (*case.catalog.option_kinds, *case.catalog.flags.every)
-    }
+    # Keys of Megatron's configuration nearly match its option names.
+    added = {name.replace("-", "_") for name in case.catalog.megatron_options}
     whole = verl and is_colocated(launch.module)
-    absent = [key for key in launch.keys if whole and key[0] != "+" and not has_key(keys, key)]
+    absent = [key for key in launch.keys if key[0] != "+" and not has_key(keys, key)]
     # With several, groups of another configuration are chosen, or it is a fork.
-    fork = len(absent) > 1
+    fork = not whole or len(absent) > 1
     for key in launch.keys:
-        strict = verl and not key.startswith("+")
-        if strict:
-            slips = _slips(key.split("."), known)
-        elif verl and "override_transformer_config" in key:
-            # Keys of Megatron's configuration nearly match its option names.
-            slips = _slips(key.split(".")[-1:], known | added)
-        else:
-            slips = _slip_of_key(key.lstrip("+"), keys)
-        if not slips and key in absent and not fork:
-            slips = [(key, _key_meant(keys, key))]
-        for word, close in slips:
+        name, strict = key.lstrip("+"), verl and key[0] != "+"
+        if not strict and not has_key(keys, name.partition(".")[0]):
+            name = name.partition(".")[2]  # of another project, behind its own name
+        own = verl and "override_transformer_config" in key
+        name = name.rpartition(".")[2] if own else name
+        known = has_key(keys, name) or (own and name in added)
+        close = "" if known else slip_of(name, added if own else keys)
+        lost = key in absent and not fork
+        if not close and not lost:
+            continue
+        word, right = _find_difference(name, close or _key_meant(keys, name))
+        if strict or (len(word) >= _LONG_WORD and word.rstrip("s") != right.rstrip("s")):
             yield (error if strict else warning)(
                 f"verl has no key {key}",
                 observed=word,
-                required=close or "a key of verl's configuration",
+                required=right or "a key of verl's configuration",
                 because="Hydra stops: the key is not in the configuration."
                 if strict
                 else "Where Hydra adds a key, nothing reads it.",
-                remedy=Remedy(summary=f"Write {close}" if close else f"Remove {key}"),
+                remedy=Remedy(summary=f"Write {right}" if right else f"Remove {key}"),
                 refs=("verl-project/verl@1dda039b:verl/trainer/config",),
                 location=launch.places.get(f"key {key}", launch.places.get(key)),
             )
@@ -388,33 +389,8 @@ def _key_meant(keys: Mapping[str, str], key: str) -> str:
     return alike[0] if len(alike) == 1 else ""
 
 
-def _slips(words: list[str], known: Collection[str]) -> list[tuple[str, str]]:
-    pairs = ((word, slip_of(word, known)) for word in words if word not in known)
-    return [(word, close) for word, close in pairs if close]
-
-
-def _slip_of_key(key: str, known: Collection[str]) -> list[tuple[str, str]]:
-    """The one misspelt word of a key whose other words match a known key, or all but its first."""
-    words = key.split(".")
-    if key in known or ".".join(words[1:]) in known:
-        return []
-    return _slip_in(words, known) or _slip_in(words[1:], known)
-
-
-def _slip_in(words: list[str], known: Collection[str]) -> list[tuple[str, str]]:
-    for number, word in enumerate(words):
-        if len(word) < _LONG_WORD:
-            continue
-        alike = {
-            each[number]
-            for each in (other.split(".") for other in known)
-            if len(each) == len(words)
-            and each[:number] == words[:number]
-            and each[number + 1 :] == words[number + 1 :]
-        }
-        slips = [
-            pair for pair in _slips([word], alike) if pair[0].rstrip("s") != pair[1].rstrip("s")
-        ]
-        if slips:
-            return slips
-    return []
+def _find_difference(key: str, known: str) -> tuple[str, str]:
+    """The one word that differs, in both; else both."""
+    mine, others = key.split("."), known.split(".")
+    pairs = [pair for pair in zip(mine, others, strict=False) if pair[0] != pair[1]]
+    return pairs[0] if len(pairs) == 1 and len(mine) == len(others) else (key, known)

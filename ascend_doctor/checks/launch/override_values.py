@@ -2,6 +2,7 @@
 
 import re
 
+from ascend_doctor.checks.launch.option_names import FLOAT
 from ascend_doctor.checks.launch.options import options
 from ascend_doctor.checks.launch.rules import is_colocated
 from ascend_doctor.facts import UNTOLD, Launch
@@ -18,10 +19,6 @@ _VERL = "verl-project/verl@1dda039b:verl/trainer/config"
 _ROLE = defer(r"^(?:actor|ref|reward|critic)_config\.|^model\.[^.]+\.")
 _TRUTH = frozenset({"true", "false"})
 _YAML_TRUTH = {"mindspeed-rl": frozenset({"yes", "no", "on", "off"})}
-_FLOAT = defer(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
-_PAIRS = (("[", "]"), ("{", "}"))
-# Longer values are cut (linting/inputs.py).
-MAX_VALUE = 60
 _NOT_GIVEN = frozenset({"null", "none", "~"})
 _NUMERIC = defer(r"[-+]?\.?\d")
 # A number with a letter behind it, such as 1e-6x: a slip, not a word that the key may take.
@@ -53,16 +50,18 @@ def _run_override_values(case: Case) -> Findings:
     kinds = case.catalog.override_keys if known else {}
     numbers = _kinds_of_megatron(case) if launch.program in _CONFIGS else {}
     tails = _tails(kinds)
+    for stray in launch.strays[:1]:
+        yield TEXTS.finding("stray", stray.location, stray=stray)
     for key, value in launch.values.items():
         bare = value.strip("\"'")
-        if "." not in key or UNTOLD in value or not bare:
-            continue
-        if bare[0] in "[{$":
-            if len(value) < MAX_VALUE and any(bare.count(a) != bare.count(b) for a, b in _PAIRS):
-                where, whole = launch.places.get(key), f"{key}={bare}"
-                yield TEXTS.finding("open-bracket", where, key=key.lstrip("+"), observed=whole)
+        if "." not in key or UNTOLD in value or not bare or bare[0] in "[{$":
             continue
         name = key.lstrip("+")
+        if launch.program == "verl" and any(each.startswith(f"{name}.") for each in kinds):
+            yield TEXTS.finding(
+                "section", launch.places.get(f"key {key}"), refs=(_VERL,), name=name, bare=bare
+            )
+            continue
         own = _ROLE.sub("megatron_training.", name)
         kind = numbers.get(own) or kinds.get(own) or tails.get(".".join(name.split(".")[-2:]), "")
         expected = _describe_lack(name, kind, bare, launch)
@@ -111,7 +110,7 @@ def _describe_lack(  # noqa: PLR0911 - a kind each
         return "" if low in fine else "True or False"
     # An integer default does not show that fractions are refused.
     numeric = kind in {"int", "float"} or (last == "lr" and _NUMERIC.match(value))
-    if not _FLOAT.fullmatch(value):
+    if not FLOAT.fullmatch(value):
         # Recipes take words, too: test_freq=after_each_epoch.
         word = value.isalpha() and low not in {*_NOT_GIVEN, *_TRUTH}
         own = word and is_colocated(launch.module)

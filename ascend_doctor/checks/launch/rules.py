@@ -73,7 +73,8 @@ _MOVED = ("num_layers_in_first_pipeline_stage", "num_layers_in_last_pipeline_sta
 _PARTS_OF_MODEL = ("heads", "kv_heads", "key_heads", "value_heads", "experts", "layers")
 _PARTS = ("tensor_model", "pipeline_model", "context")
 # verl's own trainers, and those of projects on top of it. Others may have devices of their own.
-_COLOCATED = defer(r"verl\.trainer\.main|(?:.*\.)?main_ppo(?:_\w+)?")
+# Modules of verl that verl does not have are a fork's.
+_COLOCATED = defer(r"verl\.trainer\.main|(?!verl\.(?!trainer\.))(?:.*\.)?main_ppo(?:_\w+)?")
 APART = defer(r"async|recipe|experimental|off_policy|split")
 
 

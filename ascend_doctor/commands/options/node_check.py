@@ -58,8 +58,7 @@ on_nodes_options = gather_options(
     OnNodes,
     level_option("0 static, 1 imports, 2 one device, 3 collectives of a node, 4 soak."),
     timeout_option(
-        "Seconds for everything; what is left over then is ended and reported as silent.",
-        least=5,
+        "Seconds for everything; what is left over then is ended and reported as silent.", least=5
     ),
     device_option("Where probes run on every node."),
     nproc_option("Ranks of level 3."),

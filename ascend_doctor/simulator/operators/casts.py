@@ -29,9 +29,7 @@ def copy_memory_(x: Tensor, source: Tensor, *_waits: object, **_named: object) -
 
 
 @implements(
-    "npu::_npu_format_cast",
-    "npu::_npu_format_cast.aclnn",
-    "npu::_npu_format_cast.input_dtype",
+    "npu::_npu_format_cast", "npu::_npu_format_cast.aclnn", "npu::_npu_format_cast.input_dtype"
 )
 def format_cast(x: Tensor, *_formats: object, **_types: object) -> Tensor:
     """What npu_format_cast, which stays torch_npu's own, calls with autograd on."""
