@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsedColumn
@@ -20,10 +20,8 @@ from rich.text import Text
 
 from ascend_doctor.language import say
 from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.probing.request import ProbeRequest, ProbeWatch
 from ascend_doctor.render.plain import one_line
-
-if TYPE_CHECKING:
-    from ascend_doctor.probing.request import ProbeRequest
 
 _REFRESH, _BAR = 8, 12
 PROBES, STEPS, NODES, RUNS = "probes", "steps", "nodes", "runs"
@@ -164,7 +162,7 @@ class TaskDisplay(ProgressBar):
             self.end(task)
 
 
-class ProbeDisplay(ProgressBar):
+class ProbeDisplay(ProgressBar, ProbeWatch):
     """The running probes, the stages of their ranks, and the ended probes.
 
     ``runs`` are the runs that have ended, for an interrupt.

@@ -12,6 +12,8 @@ import runpy
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
@@ -87,6 +89,33 @@ def _become(theirs: socket.socket) -> NoReturn:
     # The rank has ended without a wish.
     if not text:
         os._exit(0)
+    warnings.simplefilter("ignore")
+    _run(text, descriptors)
+
+
+def serve(orders: socket.socket) -> NoReturn:
+    """Fork a process for each script that is asked for, and leave it to who asks: its parent."""
+    while True:
+        text, descriptors, *_ = socket.recv_fds(orders, MESSAGE, 3)
+        if not text:
+            os._exit(0)
+        between = os.fork()
+        if not between:
+            between, child = os.getpid(), os.fork()
+            if child:
+                orders.send(str(child).encode())
+                os._exit(0)
+            orders.close()
+            while os.getppid() == between:
+                time.sleep(0.001)
+            _run(text, descriptors)
+        os.waitpid(between, 0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        orders.send(b"left")
+
+
+def _run(text: bytes, descriptors: Sequence[int]) -> NoReturn:
     wish = json.loads(text)
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -95,9 +124,10 @@ def _become(theirs: socket.socket) -> NoReturn:
     passed = str(descriptors[-1])
     os.environ.clear()
     os.environ.update(wish["env"])
+    tempfile.tempdir = None
+    os.chdir(wish.get("folder") or os.curdir)
     sys.argv = [passed if word == PASSED else word for word in wish["command"]]
     # As an interpreter does with the folder of a script.
     sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
-    warnings.simplefilter("ignore")
     runpy.run_path(sys.argv[0], run_name="__main__")
     sys.exit(0)

@@ -1,13 +1,13 @@
-"""Runs several probes one after the other in one process a rank, or forks one for each.
+"""Runs several probes one after the other in one process a rank, or serves launches.
 
 In one process torch is imported, the device taken and the group of all ranks made once. Each probe
 has a folder for its record. The first that fails on a rank ends the process: what it left behind
 could make the next ones fail. So does one that records why others cannot run (``blocks``).
 
-With ``--fork`` each probe has a process that is forked behind one import of torch, and leaves
-nothing behind. Should the import have initialised a device, each process starts the probe's script
-instead: torch_npu and CUDA refuse such a device in a fork (torch_npu/npu/__init__.py, "Cannot
-re-initialize NPU in forked subprocess"). As ``torchrun`` it forks all ranks so.
+To ``serve`` is to import torch once for several launches, each of which is a fork and leaves
+nothing behind. Should the import have initialised a device there are none: torch_npu and CUDA
+refuse such a device in a fork (torch_npu/npu/__init__.py, "Cannot re-initialize NPU in forked
+subprocess"). As ``torchrun`` it forks all ranks so.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ import atexit
 import contextlib
 import ctypes
 import importlib.util
-import json
 import multiprocessing.util
 import os
 import runpy
 import signal
+import socket
 import sys
-import time
 from collections.abc import Callable
-from typing import NoReturn
 
 import _probe
 import _spares
@@ -55,7 +53,6 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--part", nargs=3, action="append", metavar=("NAME", "SCRIPT", "SECONDS"), required=True
     )
-    parser.add_argument("--fork", action="store_true", help="a process for each part")
     arguments = parser.parse_args()
     sys.argv[1:] = []
     return arguments
@@ -63,15 +60,12 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     _probe.leave_folder()
-    if sys.argv[1] == "torchrun":
-        fork_ranks(*sys.argv[2:])
+    if sys.argv[1] in MODES:
+        MODES[sys.argv[1]](*sys.argv[2:])
         return
     arguments = options()
     if multiprocessing.parent_process():
         become_rank()
-    if arguments.fork:
-        fork_each(arguments)
-        return
     folder, rank = arguments.records, _probe.rank_of()
     _probe.connect(folder, rank)
     # What the first probe does counts, so it does without.
@@ -106,38 +100,21 @@ def fork_ranks(device: str, *words: str) -> None:
     runpy.run_module("torch.distributed.run", run_name="__main__")
 
 
+def serve(device: str, descriptor: str) -> None:
+    """Import torch for launches, and become each of them in a fork."""
+    _probe.die_with_parent()
+    if import_torch(device):
+        _spares.serve(socket.socket(fileno=int(descriptor)))
+
+
+MODES: dict[str, Callable[..., None]] = {"torchrun": fork_ranks, "serve": serve}
+
+
 def become_rank() -> None:
     """End at signals, and print at once, as a process that torchrun has not forked."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
-
-
-def fork_each(arguments: argparse.Namespace) -> None:
-    """Give each probe a process with torch; the first that fails ends this one as it ended."""
-    folder = arguments.records
-    _probe.connect(folder, _probe.rank_of())
-    forks = import_torch(arguments.device)
-    for name, script, seconds in arguments.part:
-        tell(name)
-        arguments.records, arguments.deadline = os.path.join(folder, name), float(seconds)
-        pid = os.fork()
-        if not pid and not forks:
-            start(script, arguments)
-        if not pid:
-            _probe.attach(folder, _probe.rank_of())
-            probe = Probe(name, arguments)
-            if not probe.run(body_of(name, script)):
-                _probe.leave(ok=False)
-            probe.take_down()
-            return
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        if code < 0:
-            os.kill(os.getpid(), -code)
-        if code:
-            sys.exit(code)
-        with open(f"{arguments.records}/rank-{_probe.rank_of()}.jsonl", "a") as record:
-            record.write(json.dumps({"event": "exit", "time": time.time()}) + "\n")
 
 
 def import_torch(device: str) -> bool:
@@ -149,19 +126,6 @@ def import_torch(device: str) -> bool:
                 importlib.import_module("torch._inductor.compile_fx")
         return device == "cpu" or not getattr(torch, device).is_initialized()
     return False
-
-
-def start(script: str, arguments: argparse.Namespace) -> NoReturn:
-    """Become the probe's script, in a process of its own that imports torch itself."""
-    asked = [
-        text
-        for size in _probe.SIZES
-        if getattr(arguments, size) is not None
-        for text in (f"--{size}", str(getattr(arguments, size)))
-    ]
-    common = ["--device", arguments.device, "--records", arguments.records]
-    command = [sys.executable, script, *common, "--deadline", str(arguments.deadline), *asked]
-    os.execv(sys.executable, command)  # noqa: S606 - argument list, no shell
 
 
 def tell(name: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
 from ascend_doctor.probing.processes import Tail
 from ascend_doctor.probing.records import RECORD_LIMIT, Record
-from ascend_doctor.probing.request import ProbeRequest, Unwatched
+from ascend_doctor.probing.request import ProbeRequest, ProbeWatch
 from ascend_doctor.probing.schedule import Extent, plan, run_all
 from tests.probes.started import launch
 
@@ -74,7 +74,7 @@ def request(
     )
 
 
-class Listener(Unwatched):
+class Listener(ProbeWatch):
     def __init__(self) -> None:
         self.heard: list[tuple[int, str]] = []
         self.runs: list[ProbeRun] = []
@@ -185,7 +185,7 @@ def test_an_interpreter_that_fails_leaves_a_missing_rank(tmp_path: Path) -> None
 
 
 def test_an_interrupt_leaves_no_process(tmp_path: Path, mark: str) -> None:
-    class Interrupting(Unwatched):
+    class Interrupting(ProbeWatch):
         def entered(self, *_: object) -> None:
             raise KeyboardInterrupt
 
@@ -204,8 +204,8 @@ def test_a_doctor_that_is_ended_leaves_no_process(
     code = (
         "import sys\n"
         "from ascend_doctor.probing.launching import launch_together\n"
-        "from ascend_doctor.probing.request import ProbeRequest, Unwatched\n"
-        "class Ready(Unwatched):\n"
+        "from ascend_doctor.probing.request import ProbeRequest, ProbeWatch\n"
+        "class Ready(ProbeWatch):\n"
         "    def entered(self, *_): print('ready', flush=True)\n"
         f"one = ProbeRequest(probe='one', device='cpu', python={endless.python!r},"
         f" script={endless.script!r})\n"

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import launch_together
 from ascend_doctor.probing.processes import Stream, Tail
-from ascend_doctor.probing.request import ProbeRequest, Unwatched
+from ascend_doctor.probing.request import ProbeRequest, ProbeWatch
 from ascend_doctor.probing.schedule import run_all
+from ascend_doctor.probing.warm import warmed
 from tests.programs import run_program
 
 pytestmark = pytest.mark.slow
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow
 PROBES = Path(__file__).parent.parent / "probes"
 
 
-class Listener(Unwatched):
+class Listener(ProbeWatch):
     def __init__(self) -> None:
         self.begun: list[str] = []
         self.done: list[str] = []
@@ -197,7 +198,7 @@ def fork_request(
     """A probe for a forked process that has imported a stand-in of torch."""
     (tmp_path / "torch.py").write_text(torch, "utf-8")
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    plain = request(tmp_path, name, body, **more)
+    plain = request(tmp_path, name, body, together=False, **more)
     return msgspec.structs.replace(plain, forked=True, env=env)
 
 
@@ -321,7 +322,8 @@ probe.measure("began", torch.began)
 def test_cases_are_forked_and_a_bad_one_takes_no_other_along(tmp_path: Path) -> None:
     body = "\n".join(CASES.strip().splitlines())
     several = [fork_request(tmp_path, "x", body), fork_request(tmp_path, "y", PID)]
-    run, other = launch_together(several)  # or the case that hangs is tried again, without forks
+    with warmed(several):  # or the case that hangs is tried again, without forks
+        (run,), (other,) = (launch_together([each]) for each in several)
     assert run.sound
     assert other.sound
     values = run.ranks[0].values

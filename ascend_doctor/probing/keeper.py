@@ -30,9 +30,8 @@ def command_of_main(module: str) -> tuple[str, ...]:
 def command_of_keeper(command: Sequence[str], life_line: int, folder: str) -> list[str]:
     """The command that runs another one until it ends or we die, and then removes ``folder``.
 
-    ``life_line`` is the descriptor that closes when we die; it has to be passed on. The other
-    command has the same standard streams. The exit code is its own, or 128 plus the number of a
-    signal.
+    ``life_line`` is the descriptor that closes when we die; it has to be passed on. The exit code
+    is the other command's, or 128 plus the number of a signal.
     """
     return [*command_of_main(__name__), str(life_line), folder, *command]
 

@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
+import psutil
+
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine.build_locks import remove_dead
 from ascend_doctor.machine.patience import VARIABLE, patience
@@ -19,14 +21,15 @@ from ascend_doctor.machine.scratch import temporary
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.probe_slot import ProbeSlot
 from ascend_doctor.probing.processes import Descendants, Stream, Tail, adopting_orphans
-from ascend_doctor.probing.request import ProbeRequest, ProbeWatch, Unwatched, not_started
+from ascend_doctor.probing.request import ProbeRequest, ProbeWatch, not_started
+from ascend_doctor.probing.warm import Forked, fork
 
 POLL = 0.05
 # faulthandler writes from the signal handler itself, whatever the thread waits for.
 DUMP_SECONDS = 0.5
 END_SECONDS = 1.0
 LAUNCHER_BYTES = 64 << 10
-# With less a probe is reported as not run.
+# To run a probe.
 LEAST_SECONDS = 1.0
 # The socket of a manager, by which Megatron writes checkpoints: "/pymp-", "/listener-" and eight
 # characters each (Python's multiprocessing/util.py and connection.py).
@@ -44,18 +47,17 @@ def launch_together(
     """Run probes one after the other in the same processes, until one fails.
 
     Gives the runs of those that began, in their order. The next one begins when all ranks have
-    a result; each has its own deadline, and none lasts beyond ``end`` (of time.monotonic). The
-    watch hears of a probe's end if it is the first, or passed: a failure in used or forked
-    processes may be another's fault.
+    a result; none lasts beyond ``end`` (of time.monotonic). The watch hears of an end if it is the
+    first, or passed: a failure in used or forked processes may be another's fault.
 
-    Then all that they started is ended: every new child of this process counts. A probe that
-    cannot be started is a value of the result.
+    Then every new child of this process is ended. A probe that cannot be started is a value.
     """
-    watch = watch or Unwatched()
+    watch = watch or ProbeWatch()
     first = requests[0]
     if first.torchrun and first.nodes.count == 1 and not _localhost():
-        watch.ended(not_started(first, NO_LOCALHOST))
-        return (not_started(first, NO_LOCALHOST),)
+        run = not_started(first, NO_LOCALHOST)
+        watch.ended(run)
+        return (run,)
     try:
         with (
             temporary(room=_LISTENER) as records,
@@ -101,13 +103,12 @@ def _interrupt_on_signals() -> Iterator[None]:
 
 def _environment(request: ProbeRequest, records: str) -> dict[str, str]:
     env = dict(os.environ if request.env is None else request.env)
-    # What torchrun and the ranks leave behind goes with the records.
-    env["TMPDIR"] = records
-    env[VARIABLE] = f"{patience().factor * request.patience:g}"  # for the limits within a probe
+    env["TMPDIR"] = records  # with which leftovers go
+    env[VARIABLE] = f"{patience().factor * request.patience:g}"
     if request.torchrun and env.get("PYTHONPATH"):  # it runs in another folder
         entries = env["PYTHONPATH"].split(os.pathsep)
         env["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, entries))
-    # A probe imports its contract from its own folder.
+    # A probe imports from its own folder.
     env.pop("PYTHONSAFEPATH", None)
     if request.device == "cpu" and request.probe != "inspect-env":
         # torchrun itself imports torch, and with it torch_npu, before any probe runs.
@@ -138,7 +139,7 @@ class _Launch:
         self._timed_out = False
         self._stopped = False
         self._begin = time.time()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
         self._runs: list[ProbeRun] = []
 
     @property
@@ -188,7 +189,7 @@ class _Launch:
         self._watch.started(self._part.request)
 
     def _take(self, run: ProbeRun) -> None:
-        if run.sound or not (self._runs or (self._first.forked and len(self._parts) > 1)):
+        if run.sound or not (self._runs or self._first.forks(len(self._parts))):
             self._watch.ended(run)
         self._runs.append(run)
 
@@ -208,17 +209,16 @@ class _Launch:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._listen(reader, self._launcher)
+        argv, env = [*self._argv(), "--records", self._folder], _environment(first, self._folder)
+        # -m puts the current folder, with training's modules, before all others.
+        folder = self._folder if first.torchrun else None
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - argument list, no shell
-                [*self._argv(), "--records", self._folder],
-                stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=writer,
-                env=_environment(first, self._folder),
-                # -m puts the current folder, with training's modules, before all others.
-                cwd=self._folder if first.torchrun else None,
+            if first.forks(len(self._parts)):
+                self._process = fork(argv, env, folder, writer)
+            self._process = self._process or subprocess.Popen(  # noqa: S603 - no shell
+                argv, stdin=subprocess.DEVNULL, stdout=writer, stderr=writer, env=env, cwd=folder,
                 start_new_session=True,
-            )
+            )  # fmt: skip
         finally:
             os.close(writer)
 
@@ -226,17 +226,9 @@ class _Launch:
         first = self._first
         if len(self._parts) == 1:
             return [*first.argv, "--deadline", str(self._part.request.deadline)]
-        listed = [
-            text
-            for part in self._parts
-            for text in (
-                "--part",
-                part.request.probe,
-                part.request.script,
-                str(part.request.deadline),
-            )
-        ]
-        return [*first.shared_argv, *listed]
+        asked = [part.request for part in self._parts]
+        parts = [("--part", each.probe, each.script, str(each.deadline)) for each in asked]
+        return [*first.shared_argv, *(text for part in parts for text in part)]
 
     def _listen(self, reader: int, sink: Tail | Stream) -> None:
         self._selector.register(reader, selectors.EVENT_READ, sink)
@@ -278,12 +270,9 @@ class _Launch:
             run = part.run(time.time(), exit_code=0, timed_out=False, launcher=Tail())
             self._take(run)
             self._at += 1
-            if run.blocks and any(
-                part.request.probe in probe_slot.request.needs for probe_slot in rest
-            ):
-                self._stopped = True
-                return
-            if self._end_of_all - time.monotonic() < LEAST_SECONDS:
+            needed = any(part.request.probe in each.request.needs for each in rest)
+            late = self._end_of_all - time.monotonic() < LEAST_SECONDS
+            if late or (run.blocks and needed):
                 self._stopped = True
                 return
             self._start_part()
@@ -298,9 +287,8 @@ class _Launch:
 
     def _end(self) -> tuple[int, ...]:
         if self._process is not None and self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired, psutil.Error):
                 self._process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_SECONDS)
         left_behind = self._descendants.end()
         # A rank killed while torch compiled would block every later one.

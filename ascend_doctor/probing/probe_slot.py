@@ -38,8 +38,7 @@ class ProbeSlot:
 
     @property
     def ended(self) -> bool:
-        forks = self.request.forked and not self.request.torchrun
-        return all(record.exited if forks else record.ended for record in self._records)
+        return all(record.ended for record in self._records)
 
     @property
     def well(self) -> bool:

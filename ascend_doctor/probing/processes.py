@@ -22,14 +22,19 @@ class Descendants:
     """Processes started since this object was made, wherever they are.
 
     torchrun starts every rank in a new session, which a kill of its group misses. Orphans
-    are handed to this process (PR_SET_CHILD_SUBREAPER): new ones are the launch's.
+    are handed to this process (PR_SET_CHILD_SUBREAPER): new ones are the launch's, but for
+    those in the session of an older one.
     """
 
     def __init__(self) -> None:
         self._before = set(_children())
+        self._others = {process.pid for process in self._before}
 
     def __iter__(self) -> Iterator[psutil.Process]:
-        return (child for child in _children() if child not in self._before)
+        for child in _children():
+            with contextlib.suppress(ProcessLookupError):
+                if child not in self._before and os.getsid(child.pid) not in self._others:
+                    yield child
 
     def signal(self, pid: int, number: signal.Signals) -> None:
         """Send a signal to one of them, never to another owner of its process id."""

@@ -26,7 +26,6 @@ class Record:
         self._values: dict[str, Any] = {}
         self._wrong: list[Wrong] = []
         self._last_event = 0.0
-        self.exited = False
 
     @property
     def started(self) -> bool:
@@ -76,8 +75,6 @@ class Record:
             self._fields["compared"] = int(event["compared"])
             texts = ("skipped", "error", "traceback")
             self._fields |= {key: str(event.get(key, "")) for key in texts}
-        elif kind == "exit":
-            self.exited = True
 
     def result(self, now: float) -> ProbeResult:
         """What is known of the rank. ``now``: the time of day of the run's end."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import msgspec
 
@@ -27,14 +26,13 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A probe to run. ``probe`` is its kebab id, ``python`` the examined interpreter.
 
     ``level`` is the first level that runs it. ``torchrun``: its ranks need each other. ``agents``:
-    it runs once on each node, without torchrun, and starts so many ranks itself. ``together``: the
-    script that runs it with others in the same processes, "" if none may. ``forked``: with others
-    it has processes forked from one that has torch. ``world_size`` counts the ranks of all
-    ``nodes``. ``sizes`` are the requested parallel sizes, ``minutes`` is how long to soak,
-    ``small`` asks for the sizes of the CPU, and ``needs`` are probes that must have passed.
-    ``deadline`` is in seconds; ``shortened``: it is less than the probe's own. ``first_try``: how
-    it timed out before a retry with ``patience`` times the seconds for all its parts. ``env`` is
-    the examined environment, None for that of this process. ``script`` is the probe's file.
+    it runs once on each node, without torchrun, and starts so many ranks. ``together``: the script
+    that runs it with others in the same processes, "" if none may. ``forked``: from a process that
+    has torch, if torchrun starts it with others. ``world_size`` counts the ranks of all ``nodes``.
+    ``sizes`` are the requested parallel sizes, ``minutes`` is how long to soak, ``small`` asks for
+    the sizes of the CPU, and ``needs`` must have passed. ``deadline`` is in seconds; ``shortened``:
+    less than the probe's own. ``first_try``: how it timed out before a retry with ``patience``
+    times the seconds. ``env`` is the examined environment, None for that of this process.
     """
 
     probe: str
@@ -82,7 +80,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         words = (self.together, *self.options)
         if self.forked and self.torchrun:
             return (self.python, self.together, "torchrun", self.device, *self.launcher[3:], *words)
-        return (*self.launcher, *words, *(("--fork",) if self.forked else ()))
+        return (*self.launcher, *words)
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -116,8 +114,11 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unforked(self) -> ProbeRequest:
-        together = self.together if self.torchrun else ""
-        return msgspec.structs.replace(self, forked=False, together=together)
+        return msgspec.structs.replace(self, forked=False)
+
+    def forks(self, count: int) -> bool:
+        """Whether the first of so many probes of a launch has forked processes."""
+        return self.forked and (count > 1 or not self.torchrun)
 
     def shares(self, other: ProbeRequest) -> bool:
         return self.together != "" and self._process == other._process
@@ -127,21 +128,13 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         return (self.together, self.forked, self.launcher, self.options, self.env)
 
 
-class ProbeWatch(Protocol):
+class ProbeWatch:
     """Hears what happens while probes run."""
 
     def started(self, request: ProbeRequest) -> None: ...
 
     def entered(self, rank: int, stage: str, seconds: float) -> None:
         """``seconds`` are from the start of the launch."""
-
-    def ended(self, run: ProbeRun) -> None: ...
-
-
-class Unwatched:
-    def started(self, request: ProbeRequest) -> None: ...
-
-    def entered(self, rank: int, stage: str, seconds: float) -> None: ...
 
     def ended(self, run: ProbeRun) -> None: ...
 

@@ -12,20 +12,12 @@ from ascend_doctor.matrix.catalog import folder
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import LEAST_SECONDS, launch_together
 from ascend_doctor.probing.manifest import Manifest, manifests
-from ascend_doctor.probing.request import (
-    LaunchNodes,
-    ProbeRequest,
-    ProbeWatch,
-    Unwatched,
-    not_started,
-)
+from ascend_doctor.probing.request import LaunchNodes, ProbeRequest, ProbeWatch, not_started
+from ascend_doctor.probing.warm import warmed
 
 
 class Extent(NamedTuple):
-    """The extent of probes: nodes, parallel sizes, minutes to soak.
-
-    ``small``: the sizes of the CPU under torchrun, for a device that is one.
-    """
+    """``small``: the sizes of the CPU under torchrun, for a device that is one."""
 
     nodes: LaunchNodes = LaunchNodes()
     sizes: tuple[tuple[str, int], ...] = ()
@@ -78,15 +70,12 @@ def _request(
         return msgspec.structs.replace(
             request, agents=nproc, world_size=extent.nodes.count, nodes=extent.nodes
         )
-    together = str(folder("probes") / "_together.py")
     if not manifest.torchrun:
-        return msgspec.structs.replace(
-            request, forked=manifest.forked, together=together if manifest.forked else ""
-        )
+        return msgspec.structs.replace(request, forked=manifest.forked)
     return msgspec.structs.replace(
         request,
         torchrun=True,
-        together=together,
+        together=str(folder("probes") / "_together.py"),
         forked=extent.small,
         world_size=nproc * extent.nodes.count,
         nodes=extent.nodes,
@@ -99,12 +88,18 @@ def run_all(
     """Run probes within ``total`` seconds; what needs a failed one is not started.
 
     Probes that are safe together share a launch. One that fails in used or forked processes
-    runs again in its own, and that result counts. If it passes there, nothing more is forked.
-    What timed out is tried once more with more time, alone, if time remains.
+    runs again in its own, and that counts. If it passes there, nothing more is forked. What
+    timed out is tried once more with more time, alone, if time remains.
     """
-    watch = watch or Unwatched()
-    end = math.inf if total is None else time.monotonic() + total
     order = tuple(requests)
+    with warmed(order):
+        return _run_all(order, total, watch or ProbeWatch())
+
+
+def _run_all(
+    order: Sequence[ProbeRequest], total: float | None, watch: ProbeWatch
+) -> tuple[ProbeRun, ...]:
+    end = math.inf if total is None else time.monotonic() + total
     pending = list(order)
     runs: dict[str, ProbeRun] = {}
     blocks: dict[str, str] = {}
@@ -125,6 +120,7 @@ def run_all(
                 again = _try_again(run, batch[position], end)
                 if before and not run.sound and not (again and run.load):
                     suspects[run.probe] = _failure(run, before)
+                    again = again or batch[position].unforked
                 if again:
                     pending = [again if each.probe == run.probe else each for each in pending]
                 elif run.sound or not before:
@@ -140,9 +136,8 @@ def run_all(
 
 
 def _shared_with(batch: Sequence[ProbeRequest], position: int) -> list[str]:
-    first, forked = batch[0], batch[0].forked and len(batch) > 1
-    names = [request.probe for request in batch[:position] if first.torchrun or not forked]
-    return [*names, FORKED] if forked else names
+    names = [request.probe for request in batch[:position]]
+    return [*names, FORKED] if batch[0].forks(len(batch)) else names
 
 
 def _try_again(run: ProbeRun, request: ProbeRequest, end: float) -> ProbeRequest | None:

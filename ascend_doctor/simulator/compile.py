@@ -34,7 +34,6 @@ FORWARDS = {
 }
 FIRST = ("libascendcl.so", "libhccl.so", "libopapi.so")  # the others are linked with these
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-pthread", "-Wall", "-Wextra")
-SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g", "-O1")
 NO_COMPILER = (
     "the simulated NPU is built on this machine and needs a C compiler; none of cc, gcc, clang is "
     "on PATH: apt-get install gcc libc6-dev (Debian, Ubuntu), yum install gcc glibc-devel "
@@ -58,17 +57,13 @@ def find_compiler() -> Compiler:
     raise DoctorError(NO_COMPILER)
 
 
-def libraries(
-    needs: Needs, compiler: Compiler, folder: Path, *, sanitize: bool, without: str = ""
-) -> None:
+def libraries(needs: Needs, compiler: Compiler, folder: Path, *, without: str = "") -> None:
     """Write every library that the wheel needs into the existing ``folder``.
 
     ``without`` is a function to leave out, as in libraries of an older CANN. Raises DoctorError
     with the compiler's words if it fails.
     """
-    extra = SANITIZE if sanitize else ()
-    if without:
-        extra = (*extra, f"-D{without}=sim_lacking_{without}")
+    extra = (f"-D{without}=sim_lacking_{without}",) if without else ()
     objects = _objects(compiler, folder, extra)
     ours = {name: [objects.pop(part) for part in parts] for name, parts in PARTS.items()}
     ours["libascendcl.so"] = list(objects.values())
@@ -110,15 +105,6 @@ def _objects(compiler: Compiler, folder: Path, extra: Sequence[str]) -> dict[str
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(compile_object, made))
     return made
-
-
-def preloads(compiler: Compiler) -> tuple[Path, ...]:
-    """The preloads of a process for sanitized libraries; C++ exceptions need the second."""
-    paths = []
-    for name in ("libasan.so", "libstdc++.so.6"):
-        done = LiveMachine().run([compiler.path, f"-print-file-name={name}"])
-        paths.append(Path(done.stdout.strip()).resolve())
-    return tuple(paths)
 
 
 def _run(compiler: Compiler, *arguments: Sequence[str]) -> None:

@@ -31,7 +31,6 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     cann: str
     kernels: str
-    preload: tuple[Path, ...] = ()  # of a sanitized tree
 
     @property
     def home(self) -> Path:
@@ -50,9 +49,8 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
         """The whole environment of a child process on a simulated machine.
 
         ``memory_bytes`` is for one device. ``faults`` are from ``Injection.line``. HCCL's time
-        limits are divided by ``haste``, to shorten a rehearsal. Processes with the same result,
-        or one derived from it, share one machine and the memory of its devices. Raises
-        DataError for a SoC that the matrix does not know.
+        limits are divided by ``haste``. Processes with the same result share one machine and the
+        memory of its devices. Raises DataError for an unknown SoC.
         """
         home = str(self.home)
         env = {key: value for key, value in base.items() if not key.startswith("ASCEND_SIMULATOR_")}
@@ -73,9 +71,6 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
             "ASCEND_SIMULATOR_LEDGER": base.get("ASCEND_SIMULATOR_LEDGER") or str(new_ledger()),
         }
         env |= properties(soc)
-        if self.preload:
-            env["LD_PRELOAD"] = ":".join(map(str, self.preload))
-            env["ASAN_OPTIONS"] = "detect_leaks=0"  # the interpreter itself never frees all
         if faults:
             env["ASCEND_SIMULATOR_FAULTS"] = ";".join(faults)
         return env
@@ -85,7 +80,6 @@ def build(
     python: Path,
     *,
     cache: Path | None = None,
-    sanitize: bool = False,
     cann: str = CANN,
     kernels: str = KERNELS,
     without: str = "",
@@ -99,10 +93,9 @@ def build(
     wheel = find_wheel(python)
     compiler = compiling.find_compiler()
     path = cache or cache_folder() / "simulator"
-    key = _key(wheel, compiler, cann, kernels, sanitize, without)
+    key = _key(wheel, compiler, cann, kernels, without)
     root = path / f"{wheel.version}-{key}"
-    preload = compiling.preloads(compiler) if sanitize else ()
-    tree = Tree(root=root, cann=cann, kernels=kernels, preload=preload)
+    tree = Tree(root=root, cann=cann, kernels=kernels)
     try:
         private_folder(path)
         trusted = not tree.root.exists() or is_mine(tree.root.lstat())
@@ -125,9 +118,7 @@ def _make(tree: Tree, wheel: TorchNpuWheel, compiler: compiling.Compiler, withou
         folder = layout.prepare(
             work, tree.root, version=tree.cann, machine=wheel.machine, kernels=tree.kernels
         )
-        compiling.libraries(
-            needs(wheel), compiler, folder, sanitize=bool(tree.preload), without=without
-        )
+        compiling.libraries(needs(wheel), compiler, folder, without=without)
         layout.add_python(layout.cann_folder(work, tree.cann))
         work.chmod(0o755)
         work.rename(tree.root)

@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +14,30 @@ from tests.programs import run_program
 PROGRAMS = Path(__file__).parent / "programs"
 
 
+SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -g -O1"
+
+
+class Sanitized(Tree, frozen=True):
+    def environment(self, *arguments: Any, **options: Any) -> dict[str, str]:
+        paths = [
+            run_program(["cc", f"-print-file-name={name}"]).stdout.strip()
+            for name in ("libasan.so", "libstdc++.so.6")  # C++ exceptions need the second
+        ]
+        env = super().environment(*arguments, **options)
+        # The interpreter itself never frees all.
+        return {**env, "LD_PRELOAD": ":".join(paths), "ASAN_OPTIONS": "detect_leaks=0"}
+
+
 @pytest.fixture(scope="session")
 def sanitized(examined_python: Path, simulator_cache: Path) -> Tree:
-    return build(examined_python, cache=simulator_cache, sanitize=True)
+    compiler = simulator_cache / "sanitizing" / "cc"
+    compiler.parent.mkdir(parents=True, exist_ok=True)
+    compiler.write_text(f'#!/bin/sh\nexec {shutil.which("cc")} "$@" {SANITIZE}\n', "utf-8")
+    compiler.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{compiler.parent}:{os.environ['PATH']}")
+        tree = build(examined_python, cache=simulator_cache)
+    return Sanitized(root=tree.root, cann=tree.cann, kernels=tree.kernels)
 
 
 class Run(Protocol):
