@@ -62,6 +62,7 @@ class Host(Section, frozen=True, kw_only=True):
     memory: int | None = None
     memory_available: int | None = None
     memory_limit: int | None = None
+    memory_held: dict[str, int] = {}
     shm_size: int | None = None
     shm_free: int | None = None
     limits: tuple[Limit, ...] = ()
@@ -72,13 +73,15 @@ class Host(Section, frozen=True, kw_only=True):
     transparent_hugepages: str | None = None
     cpu_governors: tuple[str, ...] = ()
     page_size: int | None = None
+    hosts: dict[str, str] = {}
 
 
 class FileSystem(Part, frozen=True, kw_only=True):
     """Room where jobs write: bytes and inodes, as this user may use them.
 
     ``uses`` are words of checks/storage.py. ``path`` is the requested folder, or the nearest
-    existing one above it. Without ``files`` the file system counts no inodes.
+    existing one above it. Without ``files`` the file system counts no inodes. ``closed`` is where
+    this user may not write.
     """
 
     path: str
@@ -88,6 +91,8 @@ class FileSystem(Part, frozen=True, kw_only=True):
     files: int = 0
     files_free: int = 0
     read_only: bool = False
+    no_exec: bool = False
+    closed: str = ""
 
 
 class Storage(Section, frozen=True, kw_only=True):
@@ -125,11 +130,13 @@ class Library(Part, frozen=True, kw_only=True):
 
 
 class PciFunction(Part, frozen=True, kw_only=True):
-    """A PCI function of vendor 0x19e5; ids are lower-case hex with 0x."""
+    """A PCI function of vendor 0x19e5; ids are lower-case hex with 0x. ``width``: lanes in use."""
 
     address: str
     device: str
     subsystem_device: str = ""
+    width: str = ""
+    driver: str = ""
 
 
 class InstallInfo(Part, frozen=True, kw_only=True):
@@ -348,17 +355,19 @@ class CannShell(Part, frozen=True, kw_only=True):
 
     A path into an install begins with that install's ``root``, in any spelling; others are as
     written. ``library_roots`` and ``python_roots`` are the roots in LD_LIBRARY_PATH and
-    PYTHONPATH, in their order. ``stale`` are named folders of CANN that are gone.
+    PYTHONPATH, in their order. ``named`` is the root that each variable leads into first, of CANN
+    or NNAL. ``in_front`` are files that the loader takes instead of CANN's. ``stale`` are named
+    folders of CANN that are gone.
     """
 
     home: str | None = None
     toolkit_home: str | None = None
     opp: str | None = None
-    aicpu: str | None = None
     atb: str | None = None
     library_roots: tuple[str, ...] = ()
     python_roots: tuple[str, ...] = ()
-    devlib: bool = False
+    named: dict[str, str] = {}
+    in_front: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
 
     @property

@@ -1,12 +1,13 @@
 """What the environment says about CANN, in the words that the installs are listed with."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ascend_doctor.collect.cann_tree import CannTree, respell
 from ascend_doctor.collect.loader import library_path
 from ascend_doctor.facts import CannShell
-from ascend_doctor.machine.live import Machine, exists, is_directory
+from ascend_doctor.machine.live import Machine, exists, is_directory, matches
 from ascend_doctor.patterns import defer
 
 _FOLDERS = (
@@ -21,6 +22,10 @@ _BELOW = defer(
     r"|tools/aml/lib64(?:/plugin)?|opp/built-in/.*|python/site-packages|atb/cxx_abi_[01]/lib)/*",
     re.IGNORECASE,
 )
+# Where the shell is and was.
+_OF_SHELL = ("PWD", "OLDPWD", "_")
+_LISTS = ("LD_LIBRARY_PATH", "PYTHONPATH")
+_OF_VENDOR = defer(r"/.*(?:ascend|cann|nnal)", re.IGNORECASE)
 _OF_DRIVER = defer(r"/driver(?:/|$)")
 
 
@@ -33,13 +38,32 @@ def shell(machine: Machine, trees: Sequence[CannTree], nnals: Sequence[CannTree]
         home=_spell(machine, trees, env.get("ASCEND_HOME_PATH")),
         toolkit_home=_spell(machine, trees, env.get("ASCEND_TOOLKIT_HOME")),
         opp=_spell(machine, trees, env.get("ASCEND_OPP_PATH")),
-        aicpu=_spell(machine, trees, env.get("ASCEND_AICPU_PATH")),
         atb=_spell(machine, nnals, env.get("ATB_HOME_PATH")),
         library_roots=_roots(machine, trees, libraries),
         python_roots=_roots(machine, trees, modules),
-        devlib=any("devlib" in library.split("/") for library in libraries),
+        named=dict(_named(machine, (*trees, *nnals))),
+        in_front=tuple(_in_front(machine, (*trees, *nnals), libraries)),
         stale=tuple(dict.fromkeys(_stale(machine, (*libraries, *modules)))),
     )
+
+
+def _named(machine: Machine, trees: Sequence[CannTree]) -> Iterator[tuple[str, str]]:
+    """(variable, root of the first tree that it leads into)."""
+    for name, text in sorted(machine.env.items()):
+        paths = (path for path in text.split(":") if name in _LISTS or _OF_VENDOR.search(path))
+        if name not in _OF_SHELL and (roots := _roots(machine, trees, filter(None, paths))):
+            yield name, roots[0]
+
+
+def _in_front(machine: Machine, trees: Sequence[CannTree], entries: Sequence[str]) -> Iterator[str]:
+    """Files with names of CANN's libraries, which the loader meets first."""
+    others: dict[str, str] = {}
+    for entry in entries:
+        names = [os.path.basename(path) for path in matches(machine, entry, "lib*.so")]
+        if respell(machine, trees, entry):
+            yield from (others[name] for name in names if name in others)
+        elif not _OF_DRIVER.search(entry):
+            others = {name: f"{entry}/{name}" for name in names} | others
 
 
 def _spell(machine: Machine, trees: Sequence[CannTree], path: str | None) -> str | None:

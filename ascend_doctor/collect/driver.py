@@ -9,7 +9,7 @@ from ascend_doctor.collect.loader import find, places
 from ascend_doctor.collect.pci import pci_functions
 from ascend_doctor.collect.vendor_text import Pairs, first, parse_assignments
 from ascend_doctor.facts import DockerRuntime, Driver, InstallInfo, Library
-from ascend_doctor.machine.live import Machine, ProgramMissing, exists, is_directory, read_or_none
+from ascend_doctor.machine.live import Machine, exists, is_directory, read_or_none
 from ascend_doctor.patterns import defer
 
 _ROOT = "/usr/local/Ascend"
@@ -17,8 +17,7 @@ _INSTALL_INFO = "/etc/ascend_install.info"
 _LIBRARIES = ("libascend_hal.so", "libdcmi.so", "libdrvdsmi_host.so", "libc_sec.so")
 # Modules in the makefiles of hicann/driver@ef377e95; its ascend_bug_report.sh looks for "drv".
 _MODULE = defer(r"drv_|asdrv_|ascend_|tc_pcidev$|ts_agent|npu_peermem$|vdrv_dvpp_cmdlist$")
-_COMPONENT = defer(r"Get component version\(([^()\s]{1,64})\) succeed for deviceId\(([0-9]{1,4})\)")
-_TOOL_DEADLINE = 10.0
+_STATE = defer(r"( \S+){3} (?:Live)?(\S*).*")
 
 
 def driver(machine: Machine) -> Driver:
@@ -35,7 +34,7 @@ def driver(machine: Machine) -> Driver:
         package_version=first(version, "package_version"),
         parts={key.removesuffix("_version"): value for key, value in version},
         compatible_firmware=first(version, "compatible_version_fw"),
-        firmware_version=first(firmware, "Version") or _running_firmware(machine, path),
+        firmware_version=first(firmware, "Version"),
         compatible_drivers=first(firmware, "compatible_version_drv"),
         install_info=info,
         nodes=device_nodes(machine),
@@ -71,10 +70,10 @@ def parse_install_info(text: str) -> InstallInfo:
 
 
 def parse_modules(text: str | None) -> tuple[str, ...] | None:
-    """Names of the driver's modules in ``/proc/modules``, sorted."""
+    """Names of the driver's modules in ``/proc/modules``, sorted, with a state that is not Live."""
     if text is None:
         return None
-    names = {line.split()[0] for line in text.splitlines() if line.split()}
+    names = {_STATE.sub(r" \2", line).strip() for line in text.splitlines()}
     return tuple(sorted(name for name in names if _MODULE.match(name)))
 
 
@@ -85,25 +84,6 @@ def _libraries(machine: Machine) -> tuple[Library, ...]:
         Library(name=name, path=path[0], by=path[1]) if path else Library(name=name)
         for name, path in libraries
     )
-
-
-def _running_firmware(machine: Machine, path: str) -> str | None:
-    """upgrade-tool's firmware version, if all components of all devices agree."""
-    tool = f"{path}/tools/upgrade-tool"
-    argv = [tool, "--device_index", "-1", "--component", "-1", "--version"]
-    if not exists(machine, tool):
-        return None
-    try:
-        done = machine.run(argv, deadline=_TOOL_DEADLINE, name="upgrade-tool --version")
-    except ProgramMissing:
-        return None
-    versions = {version for _, version in parse_component_versions(done.stdout)}
-    return versions.pop() if len(versions) == 1 else None
-
-
-def parse_component_versions(text: str) -> tuple[tuple[int, str], ...]:
-    """(device, version) of every component that upgrade-tool lists; its text is not JSON."""
-    return tuple((int(device), version) for version, device in _COMPONENT.findall(text))
 
 
 def _docker(machine: Machine) -> DockerRuntime | None:

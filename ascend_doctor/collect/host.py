@@ -4,6 +4,7 @@ import mmap
 import os
 import re
 import resource
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -92,13 +93,14 @@ def host(machine: Machine) -> Host:
         cpus_usable=cpus["usable"] if quota is None else min(cpus["usable"], quota),
         numa_nodes=len(matches(machine, "/sys/devices/system/node", "node[0-9]*")) or None,
         memory=memory.get("MemTotal"),
-        memory_available=memory.get("MemAvailable"),
+        memory_available=_available(machine, memory),
+        memory_held={"huge pages": memory["Hugetlb"]} if memory.get("Hugetlb") else {},
         memory_limit=_memory_limit(machine),
         shm_size=shm.get("size"),
         shm_free=shm.get("free"),
         limits=tuple(
             Limit(name=name, soft=soft, hard=hard)
-            for name, (soft, hard) in machine.value("limits", _limits).items()
+            for name, (soft, hard) in (*machine.value("limits", _limits).items(), *_kernel(machine))
         ),
         container=_container(machine, status),
         virtual_machine=_hypervisor(machine),
@@ -109,7 +111,33 @@ def host(machine: Machine) -> Host:
         ),
         cpu_governors=_governors(machine),
         page_size=named["page_size"],
+        hosts=parse_hosts(
+            read_or_none(machine, "/etc/hosts") or "",
+            (named["name"], machine.env.get("MASTER_ADDR", "")),
+        ),
     )
+
+
+def _available(machine: Machine, memory: dict[str, int]) -> int | None:
+    """What may be used; under strict overcommit, committed; proc(5)."""
+    free = memory.get("MemAvailable")
+    strict = (read_or_none(machine, "/proc/sys/vm/overcommit_memory") or "").strip() == "2"
+    if free is None or not strict or "CommitLimit" not in memory:
+        return free
+    return max(0, min(free, memory["CommitLimit"] - memory.get("Committed_AS", 0)))
+
+
+def _kernel(machine: Machine) -> Iterator[tuple[str, tuple[int, int]]]:
+    text = (read_or_none(machine, "/proc/sys/kernel/pid_max") or "").strip()
+    if text.isascii() and text.isdigit():
+        yield "kernel.pid_max", (int(text), -1)
+
+
+def parse_hosts(text: str, names: tuple[str, ...]) -> dict[str, str]:
+    """The first address of each of these names in ``/etc/hosts``; hosts(5)."""
+    lines = [line.partition("#")[0].split() for line in text.splitlines()]
+    pairs = [(name, words[0]) for words in lines[::-1] for name in words[1:] if name in names]
+    return dict(pairs)
 
 
 def _uname() -> dict[str, Any]:

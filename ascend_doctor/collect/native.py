@@ -42,7 +42,13 @@ def native(machine: Machine, python: Python) -> Native:
     folder = package.path
     module = _module(machine, python, folder)
     if module is None:
-        raise Unknown(f"{folder} has no extension module for Python {python.version}")
+        there = ", ".join(os.path.basename(path) for path in matches(machine, folder, "_C.*so"))
+        name = f"_C for Python {python.version} (there: {there or 'none'})"
+        return Native(
+            source=folder,
+            torch_npu=folder,
+            needed=(Needed(name=name, wanted_by=(folder,), at_import=True),),
+        )
     header = linker.link(module, "torch_npu")
     if not header.needed:
         raise Unknown(f"{module}: {header.error or 'what it needs could not be told'}")

@@ -1,29 +1,22 @@
 """The NPUs on the PCI bus."""
 
-import re
+import os
 
 from ascend_doctor.facts import PciFunction
-from ascend_doctor.machine.live import Machine, ProgramMissing, read_or_none
-from ascend_doctor.patterns import defer
+from ascend_doctor.machine.live import Machine, read_or_none
 
 _FOLDER = "/sys/bus/pci/devices"
 _VENDOR = "0x19e5"
 # "Processing accelerators"; this vendor's network cards and host bridges have other classes.
 _ACCELERATOR = "0x12"
-_DEADLINE = 10.0
-_LSPCI = defer(
-    r"^((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]) Processing accelerators: .*"
-    r"\bDevice ([0-9a-f]{4})\b",
-    re.MULTILINE,
-)
 
 
 def pci_functions(machine: Machine) -> tuple[PciFunction, ...] | None:
-    """NPUs of sysfs, else of lspci; None if neither is available."""
+    """NPUs of sysfs; None without it."""
     try:
         addresses = machine.names(_FOLDER)
     except OSError:
-        return _from_lspci(machine)
+        return None
     functions = []
     for address in addresses:
         folder = f"{_FOLDER}/{address}"
@@ -35,25 +28,18 @@ def pci_functions(machine: Machine) -> tuple[PciFunction, ...] | None:
                     address=address,
                     device=_id(machine, f"{folder}/device"),
                     subsystem_device=_id(machine, f"{folder}/subsystem_device"),
+                    width=_id(machine, f"{folder}/current_link_width"),
+                    driver=_driver(machine, f"{folder}/driver"),
                 )
             )
     return tuple(functions)
 
 
-def parse_lspci(text: str) -> tuple[PciFunction, ...]:
-    """Lines of accelerators; lspci has no names for these devices and prints "Device d802"."""
-    return tuple(
-        PciFunction(address=address, device=f"0x{device}")
-        for address, device in _LSPCI.findall(text)
-    )
-
-
-def _from_lspci(machine: Machine) -> tuple[PciFunction, ...] | None:
+def _driver(machine: Machine, path: str) -> str:
     try:
-        done = machine.run(["lspci", "-D", "-d", "19e5:"], deadline=_DEADLINE, name="lspci")
-    except ProgramMissing:
-        return None
-    return None if done.timed_out or done.exit_code else parse_lspci(done.stdout)
+        return os.path.basename(machine.status(path).target)
+    except OSError:
+        return ""
 
 
 def _id(machine: Machine, path: str) -> str:

@@ -14,7 +14,7 @@ from ascend_doctor.machine.search_path import judge_entries, judge_program
 # The first four decide what the doctor examines.
 _PROGRAMS = (
     *("python3", "python", "npu-smi", "hccn_tool"),
-    *("upgrade-tool", "lspci", "git", "srun", "shellcheck"),
+    *("git", "srun", "shellcheck"),
 )
 
 

@@ -23,12 +23,14 @@ from ascend_doctor.machine.live import (
 DEADLINE = 20.0
 _SCRIPT = Path(__file__).with_name("interpreter_script.py")
 _SENTINEL = "\nascend-doctor interpreter: "  # the script's
-# The second group is what CANN's Python part imports; the third is CANN's.
+# The second group is what CANN's Python part imports; the third is CANN's;
+# the last are built where their libraries are.
 MODULES = (
     *("torch", "torch_npu", "cloudpickle"),
     *("absl", "attr", "attrs", "cffi", "decorator", "google.protobuf", "numpy", "pathlib2"),
     *("psutil", "requests", "scipy", "sympy", "yaml"),
     *("acl", "hccl", "impl", "tbe", "te"),
+    *("_bz2", "_ctypes", "_lzma", "_sqlite3", "_ssl", "zlib"),
 )
 # Import names that training needs.
 TRAINING = ("torch", "torch_npu", "megatron", "mindspeed")

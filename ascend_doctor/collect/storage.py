@@ -4,7 +4,7 @@ A mount that does not answer blocks whoever asks it, so this is a section of its
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -17,6 +17,8 @@ NAMED_BY = (
     *("ASCEND_WORK_PATH", "ASCEND_CACHE_PATH", "ASCEND_PROCESS_LOG_PATH"),
     *("TMPDIR", "HF_HOME", "XDG_CACHE_HOME", "MODELSCOPE_CACHE"),
 )
+# Where jobs write below the folder of a use.
+_BELOW = {"logs": "/ascend/log", "operators": "/kernel_meta"}
 
 
 def storage(machine: Machine) -> Storage:
@@ -26,21 +28,18 @@ def storage(machine: Machine) -> Storage:
         uses.setdefault(path, []).append(use)
     systems, untold = [], []
     for path, of in uses.items():
-        answer = _answer(machine, path)
+        answer = _answer(machine, path, of)
         if answer is None:
             untold.append(path)
         else:
-            systems.append(
-                msgspec.convert(
-                    {"path": path, **answer, "uses": tuple(dict.fromkeys(of))}, FileSystem
-                )
-            )
+            facts = {"path": path, **answer, "uses": tuple(dict.fromkeys(of))}
+            systems.append(msgspec.convert(facts, FileSystem))
     return Storage(source="statvfs", places=tuple(systems), untold=tuple(untold))
 
 
-def _answer(machine: Machine, path: str) -> dict[str, Any] | None:
+def _answer(machine: Machine, path: str, uses: list[str]) -> dict[str, Any] | None:
     try:
-        answer: dict[str, Any] = machine.value(f"statvfs:{path}", lambda: room(path))
+        answer: dict[str, Any] = machine.value(f"statvfs:{path}", lambda: room(path, uses))
     except (NotRecorded, OSError):
         return None
     return answer
@@ -63,11 +62,10 @@ def folders(machine: Machine) -> Iterator[tuple[str, str]]:
             yield use, path.rstrip("/") or "/"
 
 
-def room(path: str) -> dict[str, Any]:
+def room(path: str, uses: Iterable[str] = ()) -> dict[str, Any]:
     """Room at a folder, or at the nearest existing one above it."""
-    existing = path
-    while not os.path.exists(existing) and len(existing) > 1:
-        existing = os.path.dirname(existing)
+    existing = _existing(path)
+    written = (_existing(f"{path}{_BELOW.get(use, '')}") for use in uses)
     statvfs = os.statvfs(existing)
     return {
         "path": existing,
@@ -76,4 +74,12 @@ def room(path: str) -> dict[str, Any]:
         "files": statvfs.f_files,
         "files_free": statvfs.f_favail,
         "read_only": bool(statvfs.f_flag & os.ST_RDONLY),
+        "no_exec": bool(statvfs.f_flag & os.ST_NOEXEC),
+        "closed": next((folder for folder in written if not os.access(folder, os.W_OK)), ""),
     }
+
+
+def _existing(path: str) -> str:
+    while not os.path.exists(path) and len(path) > 1:
+        path = os.path.dirname(path)
+    return path

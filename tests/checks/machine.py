@@ -115,6 +115,7 @@ def healthy() -> Snapshot:
                 atb="/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1",
                 library_roots=(ROOT,),
                 python_roots=(ROOT,),
+                named={"ASCEND_HOME_PATH": ROOT, "LD_LIBRARY_PATH": ROOT},
             ),
         ),
         python=Python(

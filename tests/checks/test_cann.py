@@ -1,8 +1,8 @@
 import msgspec
 
-from ascend_doctor.facts import CannInstall, CannShell, Library, Needed, Snapshot
+from ascend_doctor.facts import CannInstall, CannShell, Needed, Snapshot
 from ascend_doctor.findings import Level
-from tests.checks.levels import cannot_tell, check_level, fails, passes, remedy_of, skips, warns
+from tests.checks.levels import check_level, fails, passes, remedy_of, skips, warns
 from tests.checks.machine import ROOT, dist, having, healthy, install, packages, shell, without
 
 OTHER = "/usr/local/Ascend/cann-9.0.0"
@@ -58,8 +58,8 @@ def test_an_environment_for_a_cann_that_is_gone() -> None:
 
 
 def test_libraries_of_one_release_and_operators_of_another() -> None:
-    facts = shell(two(), library_roots=(OTHER, ROOT))
-    finding = fails("cann-mixed", facts, "8.5.0, 9.0.0", "LD_LIBRARY_PATH: CANN 9.0.0")
+    facts = shell(two(), named={"LD_LIBRARY_PATH": OTHER, "PYTHONPATH": ROOT})
+    finding = fails("cann-mixed", facts, "8.5.0, 9.0.0", "PYTHONPATH")
     assert remedy_of(finding).commands[0].startswith("unset LD_LIBRARY_PATH PYTHONPATH")
 
 
@@ -88,34 +88,8 @@ def test_of_two_releases_the_one_of_torch_npu_is_offered() -> None:
     ours = facts.cann.installs[0]
     old = msgspec.structs.replace(ours, root="/old", version="8.1.RC1", set_env="/old/set_env.sh")
     facts = having(facts, "cann", installs=(old, ours), active="/old")
-    mixed = shell(facts, home="/old", opp="/old/opp", library_roots=("/old",))
+    mixed = shell(facts, named={"ASCEND_HOME_PATH": "/old", "PYTHONPATH": ROOT})
     for identity, level in (("cann-mixed", Level.ERROR), ("torch-npu-cann", Level.WARNING)):
         finding = check_level(level, identity, mixed, "8.1.RC1")
         assert f"source {ours.set_env}" in remedy_of(finding).commands
         assert "source /old/set_env.sh" not in remedy_of(finding).commands
-
-
-def test_a_devlib_folder_on_the_library_path_is_reported() -> None:
-    facts = shell(healthy(), devlib=True)
-    warns("cann-devlib", facts, "devlib")
-    stub = Library(name="libascend_hal.so", path=f"{ROOT}/devlib/libascend_hal.so")
-    fails("cann-devlib", having(facts, "native", hal=stub), "see no NPU")
-    warns("cann-devlib", without(facts, "native"), "could not tell which")
-    skips("cann-devlib", having(facts, "driver", nodes=()))
-
-
-def test_several_installations() -> None:
-    passes("cann-versions", two(), "CANN 8.5.0 is in use; 2 installations")
-    facts = having(two(), "cann", active=None)
-    finding = warns("cann-versions", facts, "none is chosen", OTHER)
-    assert f"{OTHER}/set_env.sh" in remedy_of(finding).summary
-
-
-def test_set_env_path_names_the_script_of_the_release() -> None:
-    finding = passes("set-env-path", healthy(), "/usr/local/Ascend/cann/set_env.sh")
-    assert "older release" in finding.because
-    finding = passes("set-env-path", install(healthy(), version="8.3.RC1"), "8.3.RC1")
-    assert finding.because == ""
-    cannot_tell("set-env-path", install(healthy(), set_env=None))
-    cannot_tell("set-env-path", install(healthy(), version="odd one"))
-    skips("set-env-path", having(healthy(), "cann", active=None))

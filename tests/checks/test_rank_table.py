@@ -28,6 +28,8 @@ EIGHT = tuple(entry(rank) for rank in range(8))
 def test_a_rank_table_is_left_over() -> None:
     facts = having(a2(), "environment", withheld=("RANK_TABLE_FILE",))
     warns("rank-table", facts, "RANK_TABLE_FILE is set")
+    passes("rank-table", table(facts, *EIGHT))
+    warns("rank-table", table(facts, entry(0, address="192.0.2.99")), "RANK_TABLE_FILE is set")
     passes("rank-table", a2())
 
 
@@ -54,6 +56,7 @@ def test_a_table_that_cannot_be_used() -> None:
         ({"ranks": (*EIGHT[:7], entry(7, rank=None))}, "some without id"),
         ({"ranks": (entry(0, rank=None), entry(1, rank=None))}, "no ids"),
         ({"ranks": (entry(0), entry(1, address="192.0.2.10", device=9))}, "more than once"),
+        ({"counted": 2, "ranks": (entry(0), entry(1, server="b"), entry(2))}, "alternate"),
         ({"counted": 2, "ranks": (entry(0), entry(1, server="b", address=None))}, "device_ip"),
     ],
 )

@@ -7,12 +7,10 @@ from tempfile import TemporaryDirectory
 from ascend_doctor.collect.device_nodes import device_nodes
 from ascend_doctor.collect.driver import (
     driver,
-    parse_component_versions,
     parse_docker_daemon,
     parse_install_info,
     parse_mounts,
 )
-from ascend_doctor.collect.pci import parse_lspci
 from ascend_doctor.collect.vendor_text import parse_assignments
 
 from .replayed import replay
@@ -60,30 +58,10 @@ def libraries_of_tree(text: str) -> Facts:
     }
 
 
-def components(text: str) -> Facts:
-    versions = parse_component_versions(text)
-    return {
-        "versions": {version for _, version in versions},
-        "devices": {device for device, _ in versions},
-        "count": len(versions),
-    }
-
-
-def functions(text: str) -> Facts:
-    listed = parse_lspci(text)
-    return {
-        "count": len(listed),
-        "devices": {function.device for function in listed},
-        "addresses": [function.address for function in listed],
-    }
-
-
 READERS: Readers = (
     ("driver/ascend_install.info*", plain(parse_install_info)),
-    ("driver/upgrade-tool-*", components),
     ("driver/tree-*", libraries_of_tree),
     ("driver/*", lambda text: {"package_version": None, **parse_assignments(text)}),
-    ("system/lspci-*", functions),
     ("system/ls-* docker/ls-*", nodes_of_listing),
     ("docker/daemon.json-*", plain(parse_docker_daemon)),
     ("docker/base.list-*", value(parse_mounts)),

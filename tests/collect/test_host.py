@@ -10,6 +10,7 @@ from ascend_doctor.collect.host import (
     host,
     parse_container_kind,
     parse_glibcxx,
+    parse_hosts,
     parse_meminfo,
     parse_os_release,
     parse_privileged,
@@ -136,3 +137,8 @@ def test_an_empty_entry_of_the_library_path_is_the_current_folder(tmp_path: Path
     machine = record_machine(tmp_path, {}, env='{LD_LIBRARY_PATH: "/a::/b"}')
     assert library_path(machine) == ("/a", ".", "/b")
     assert library_path(record_machine(tmp_path, {})) == ()
+
+
+def test_addresses_of_a_name_in_the_hosts_file() -> None:
+    text = "127.0.0.1 localhost\n192.0.2.1 a b # c\n192.0.2.2 b\n#192.0.2.3 d\n\nodd\n"
+    assert parse_hosts(text, ("b", "c", "d")) == {"b": "192.0.2.1"}

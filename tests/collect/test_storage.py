@@ -1,4 +1,7 @@
+import os
 from pathlib import Path
+
+import pytest
 
 from ascend_doctor.collect.storage import folders, room, storage
 from ascend_doctor.machine.live import LiveMachine
@@ -39,3 +42,12 @@ def test_a_folder_is_asked_once(tmp_path: Path) -> None:
     (home,) = [file_system for file_system in facts.places if file_system.path == str(tmp_path)]
     assert home.uses == ("operators", "logs", "temporary", "models")
     assert facts.untold == ()
+
+
+def test_a_folder_that_may_not_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ascend").mkdir()
+    assert room(str(tmp_path), ("logs", "models"))["closed"] == ""
+    monkeypatch.setattr(os, "access", lambda path, _: not path.endswith("ascend"))
+    assert room(str(tmp_path), ("models", "logs"))["closed"] == str(tmp_path / "ascend")

@@ -62,7 +62,7 @@ print(text, end="")
 END
 }
 trap_programs() {
-  for name in npu-smi hccn_tool upgrade-tool lspci git python3 python; do
+  for name in npu-smi hccn_tool git python3 python; do
     printf '#!/bin/sh\ntouch "%s/ran"\n' "$PWD" >"$1/$name"; chmod 755 "$1/$name"
   done
 }

@@ -4,31 +4,30 @@ import shlex
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Cann, CannInstall, Driver
-from ascend_doctor.findings import Remedy, quantity
-from ascend_doctor.judging import Case, Findings, Texts, error, matrix_fit, note, warning
+from ascend_doctor.facts import Cann, CannInstall
+from ascend_doctor.findings import Level, Remedy, quantity
+from ascend_doctor.judging import Case, Findings, Texts, error, matrix_fit, warning
 from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import run_image
 from ascend_doctor.judging.packages import (
     AUTOLOAD,
     CANN_DOWNLOAD,
-    cann_in_use,
     distribution,
     find_distribution,
     npu_only,
     source,
     statement,
 )
-from ascend_doctor.judging.version_compare import leading
 
 TEXTS = Texts("cann")
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 # The folder of all installers, also below a home folder. Its content is not the user's own.
 _VENDOR = "/Ascend/"
+# No library is loaded from them.
+_TOOLS = ("PATH", "TOOLCHAIN_HOME", "CMAKE_PREFIX_PATH")
 # Folders that torch_npu looks for at import.
 _IMPORTED = ("runtime", "compiler")
-_PATHS = "https://ascendnpu-ir.gitcode.com/en/developer_guide/conversion/triton_interface.html"
 
 
 def _installs(case: Case) -> tuple[Cann, tuple[CannInstall, ...]]:
@@ -41,20 +40,6 @@ def _installs(case: Case) -> tuple[Cann, tuple[CannInstall, ...]]:
 
 def list_installs(installs: tuple[CannInstall, ...]) -> str:
     return "; ".join(f"{install.title} in {install.root}" for install in installs)
-
-
-def _of(cann: Cann, path: str | None) -> CannInstall | None:
-    if not path:
-        return None
-    return next(
-        (
-            install
-            # The innermost: one install may lie below another's root.
-            for install in sorted(cann.installs, key=lambda install: -len(install.root))
-            if f"{path}/".startswith(f"{install.root}/")
-        ),
-        None,
-    )
 
 
 def _cann_for_torch_npu(case: Case, cann: Cann) -> CannInstall | None:
@@ -205,22 +190,21 @@ def _cann_stale(case: Case) -> Findings:
 def _cann_mixed(case: Case) -> Findings:
     cann, _ = _installs(case)
     shell = cann.shell
-    first = {
-        "ASCEND_HOME_PATH": _of(cann, shell.home or shell.toolkit_home),
-        "ASCEND_TOOLKIT_HOME": _of(cann, shell.toolkit_home),
-        "ASCEND_OPP_PATH": _of(cann, shell.opp),
-        "ASCEND_AICPU_PATH": _of(cann, shell.aicpu),
-        "LD_LIBRARY_PATH": _of(cann, next(iter(shell.library_roots), None)),
-        "PYTHONPATH": _of(cann, next(iter(shell.python_roots), None)),
-    }
-    leading = {name: install for name, install in first.items() if install is not None}
-    behind = [_of(cann, root) for root in (*shell.library_roots, *shell.python_roots)]
+    by_root = {install.root: install for install in cann.installs}
+    leading = {name: by_root[root] for name, root in shell.named.items() if root in by_root}
+    loaded = {install.version for name, install in leading.items() if name not in _TOOLS}
+    behind = [by_root.get(root) for root in (*shell.library_roots, *shell.python_roots)]
     if len({install.version for install in leading.values()}) > 1:
         yield TEXTS.finding(
             "mixed",
+            level=Level.WARNING if len(loaded) == 1 else None,
             remedy=_fresh(case, _cann_for_torch_npu(case, cann)),
             releases=", ".join(sorted({of.version or "unknown" for of in leading.values()})),
-            places="; ".join(f"{name}: {of.title} ({of.root})" for name, of in leading.items()),
+            places="; ".join(
+                f"{of.title} ({of.root}): {', '.join(names)}"
+                for of in cann.installs
+                if (names := [name for name, install in leading.items() if install == of])
+            ),
         )
     elif len({install.version for install in behind if install}) > 1:
         others = sorted(
@@ -229,62 +213,5 @@ def _cann_mixed(case: Case) -> Findings:
         yield TEXTS.finding(
             "second-cann", remedy=_fresh(case, cann.in_use), others=", ".join(others)
         )
-
-
-@TEXTS.check("cann-devlib")
-def _cann_devlib(case: Case) -> Findings:
-    cann, _ = _installs(case)
-    if not cann.shell.devlib:
-        return
-    if not case.need(Driver).devices:
-        raise NotApplicable("there are no NPU devices here")
-    native = case.facts.native
-    hal = native.hal.path if native and native.hal else None
-    taken = hal is not None and "/devlib/" in hal
-    yield (error if taken else warning)(
-        "torch will see no NPU: CANN's stand-in of the driver library is loaded"
-        if taken
-        else "LD_LIBRARY_PATH has the devlib folder of CANN, whose driver library is a stand-in",
-        observed=f"libascend_hal.so: {hal or 'could not tell which one is taken'}",
-        required="the driver's own libascend_hal.so",
-        because="The stand-in has no device behind it.",
-        remedy=_fresh(case, cann.in_use),
-    )
-
-
-@TEXTS.check("cann-versions")
-def _cann_versions(case: Case) -> Findings:
-    cann, installs = _installs(case)
-    if len(installs) == 1:
-        return
-    if cann.in_use is None:
-        yield warning(
-            f"{len(installs)} CANN installations are here and none is chosen",
-            observed=list_installs(installs),
-            required="one of them sourced",
-            because="What a job uses depends on the script that it happens to source.",
-            remedy="Source the one that belongs to your torch_npu: "
-            + " or ".join(install.set_env for install in installs if install.set_env),
-        )
-    else:
-        yield note(
-            f"{cann.in_use.title} is in use; {len(installs)} installations are here",
-            observed=list_installs(installs),
-        )
-
-
-@TEXTS.check("set-env-path")
-def _set_env_path(case: Case) -> Findings:
-    npu_only(case)
-    install = cann_in_use(case)
-    if install.set_env is None or install.version is None:
-        raise Unknown(f"{install.root} has no set_env.sh or does not tell its version")
-    new = leading(install.version, 2, "ascend") >= (8, 5)
-    yield note(
-        f"{install.title}: source {install.set_env}",
-        because="From 8.5 on the script stands in the folder cann; a script below ascend-toolkit "
-        "may belong to an older release."
-        if new
-        else "",
-        refs=(_PATHS,),
-    )
+    if shell.in_front:
+        yield TEXTS.finding("in-front", paths=", ".join(shell.in_front))

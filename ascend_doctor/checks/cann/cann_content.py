@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannComponent, CannInstall, Host, Native, Nnal, require_known
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error
 from ascend_doctor.judging.chip import container
 from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import run_image
@@ -164,14 +164,7 @@ def _nnal(case: Case) -> Findings:
     cann = case.need(Cann)
     if not cann.nnal:
         require_open(case, "/usr/local/Ascend/nnal", *filter(None, (cann.shell.atb,)))
-        yield warning(
-            f"NNAL is not installed beside {install.title}",
-            observed="no NNAL",
-            required=f"NNAL {install.version or 'of the same release'}",
-            because=_WITHOUT_ATB,
-            remedy="Install Ascend-cann-nnal of the same release, then source its set_env.sh",
-            refs=(_ISSUE, _GUIDE),
-        )
+        yield TEXTS.finding("no-nnal", refs=(_ISSUE, _GUIDE), install=install, because=_WITHOUT_ATB)
         return
     used = _nnal_in_use(cann)
     if used is None:
@@ -185,7 +178,11 @@ def _nnal(case: Case) -> Findings:
     chosen_nnal = used or cann.nnal[0]
     version = chosen_nnal.version
     if version and install.version and not _same(version, install.version):
-        yield TEXTS.finding("other-nnal", version=version, install=install, chosen_nnal=chosen_nnal)
+        there = [nnal for nnal in cann.nnal if _same(nnal.version or "", install.version)]
+        remedy = _source_nnal(there[0]) if there else None
+        yield TEXTS.finding(
+            "other-nnal", remedy=remedy, version=version, install=install, chosen_nnal=chosen_nnal
+        )
     yield from _atb_symbols(case, chosen_nnal)
     native = case.need(Native)
     if used is not None and native.atb is not None and native.atb.path is None:

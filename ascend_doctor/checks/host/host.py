@@ -46,11 +46,13 @@ def _larger(host: Host) -> Remedy:
     return Remedy(summary="Start the container again with --shm-size=64g, or with --ipc=host")
 
 
+_COUNTED = "Threads of ranks and data loaders count as processes."
 # By limit: the least, -1 for none, the option of ulimit, and what happens below.
 _NEEDS = {
     "nofile": (_FILES, f"-n {_FILES}", "Many ranks and data loaders need more."),
     "memlock": (-1, "-l unlimited", "RDMA between nodes has to lock its buffers."),
-    "nproc": (_THREADS, f"-u {_THREADS}", "Threads of ranks and data loaders count as processes."),
+    "kernel.pid_max": (_FILES, f"sudo sysctl -w kernel.pid_max={_FILES}", _COUNTED),
+    "nproc": (_THREADS, f"-u {_THREADS}", _COUNTED),
     "stack": (_STACK, f"-s {_STACK >> 10}", "Every thread gets a stack of this size."),
     "fsize": (-1, "-f unlimited", "A process that writes a larger checkpoint is killed."),
     "as": (-1, "-v unlimited", "The runtime maps much more memory than it uses."),
@@ -70,7 +72,7 @@ def _resource_limits(case: Case) -> Findings:
         if limit.soft < 0 or 0 <= least <= limit.soft or (name == "nproc" and host.uid == 0):
             continue
         can_raise = limit.hard < 0 or 0 <= least <= limit.hard
-        counts = name in {"nofile", "nproc", "cpu"}
+        counts = name in {"nofile", "nproc", "cpu"} or "." in name
         soft = str(limit.soft) if counts else show_bytes(limit.soft)
         yield warning(
             f"{name} is limited to {soft}",
@@ -81,7 +83,7 @@ def _resource_limits(case: Case) -> Findings:
             if can_raise
             else f"Start the container with --ulimit {name}={least}; on a host set it in "
             "/etc/security/limits.conf and log in again",
-            commands=(f"ulimit {option}",) if can_raise else (),
+            commands=(option if option[0] == "s" else f"ulimit {option}",) if can_raise else (),
             refs=(_DOCKER, _GETRLIMIT),
         )
     silent = [name for name in ("nofile", "memlock") if name not in limits]

@@ -34,13 +34,19 @@ def _host_memory(case: Case) -> Findings:
     yield warning(
         f"Only {free / _GIB:.0f} GB of the host's memory can be used, and an NPU has "
         f"{memory_bytes / _GIB:.0f} GB",
-        observed=f"{inside} {limit / _GIB:.0f} GB, {free / _GIB:.0f} GB are available",
+        observed=f"{inside} {limit / _GIB:.0f} GB, {free / _GIB:.0f} GB are available to commit"
+        + "".join(f", {what} hold {size / _GIB:.0f} GB" for what, size in host.memory_held.items()),
         required="as much as one NPU has, better as much as all of them",
         because="Ranks are killed while they load weights or write a checkpoint.",
         remedy="Start the container again with more memory (--memory, resources.limits.memory)"
         if container(case)
-        else "See what takes the memory",
-        commands=() if container(case) else ("ps aux --sort=-rss | head -n 15",),
+        else "See what takes the memory: processes, huge pages, or strict overcommit",
+        commands=()
+        if container(case)
+        else (
+            "ps aux --sort=-rss | head -n 15",
+            "sysctl vm.nr_hugepages vm.overcommit_memory",
+        ),
     )
 
 

@@ -35,12 +35,15 @@ def _judge_file_system(system: FileSystem) -> Findings:
     what = ", ".join(dict.fromkeys(_USES.get(use, use) for use in system.uses))
     full = system.free == 0 or (system.files > 0 and system.files_free == 0)
     little = system.free < _LITTLE or 0 < system.files_free < _FEW_FILES
-    if system.read_only:
-        yield TEXTS.finding("read-only", path=_name_file_system(system), what=what)
-    elif full or little:
+    path = _name_file_system(system)
+    if closed := system.closed or (path if system.read_only else ""):
+        reason = "the file system is read-only" if system.read_only else "not for this user"
+        yield TEXTS.finding("closed", closed=shlex.quote(closed), reason=reason, what=what)
+    if system.no_exec and "operators" in system.uses:
+        yield TEXTS.finding("no-exec", path=path, what=what)
+    if not system.read_only and (full or little):
         yield (error if full and needed else warning)(
-            f"The file system of {_name_file_system(system)} "
-            f"is {'full' if full else 'nearly full'}",
+            f"The file system of {path} is {'full' if full else 'nearly full'}",
             observed=f"{show_bytes(system.free)} of {show_bytes(system.size)} free"
             + (f", {system.files_free} of {system.files} inodes free" if system.files else "")
             + f"; for {what}",

@@ -273,6 +273,11 @@ def _hccn_addresses(case: Case) -> Findings:
     elif lacking:
         yield TEXTS.finding("no-addresses", refs=(HCCN_SOURCE,))
     yield from _twice(devices, broken)
+    environment = case.facts.environment
+    for interface in (environment and environment.interfaces) or ():
+        for device in devices:
+            if device.address and device.address in interface.addresses:
+                yield TEXTS.finding("host-has", device=device, interface=interface)
     yield from _impossible(devices, broken)
     if family is not None and family.network == "planes":
         yield from _planes(devices)
@@ -311,7 +316,9 @@ def _impossible(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding])
         with contextlib.suppress(ValueError):
             address = ipaddress.ip_address(device.address or "")
             net = _network(device)
-            no_mask = bool(device.netmask) and (net is None or not net.prefixlen)
+            no_mask = bool(device.netmask) and (
+                net is None or not net.prefixlen or net.num_addresses == 1
+            )
             if (
                 no_mask
                 or _names_subnet(address, net)
@@ -325,7 +332,7 @@ def _impossible(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding])
                     if no_mask
                     else f"Device {device.device} has an address that is not one of a host",
                     observed=f"{address}, netmask {device.netmask}",
-                    required="a mask whose ones are all in front, such as 255.255.255.0"
+                    required="a mask with ones in front and room for others, as 255.255.255.0"
                     if no_mask
                     else "an address of its own in the network of the NPUs",
                     because="Packets to it never leave their sender, or reach many.",
@@ -373,21 +380,19 @@ def _hccn_gateway(case: Case) -> Findings:
     fitting = []
     for answer in answers(case):
         net, gateway = _network(answer), address(answer.gateway or "")
-        own = gateway is not None and gateway == address(answer.address or "")
-        if net is None or gateway is None or (gateway in net and not own):
+        own = address(answer.address or "")
+        if own is not None and own == address(answer.detect or ""):
+            yield TEXTS.finding("detects-itself", devices=(answer.device,), answer=answer)
+        if net is None or net.num_addresses == 1 or gateway is None or own != gateway in net:
             fitting.append(answer)
             continue
-        yield warning(
-            f"The gateway of device {answer.device} is its own address"
-            if own
-            else f"The gateway of device {answer.device} is not in its subnet",
-            observed=f"gateway {gateway}, subnet {net}",
-            required="another address inside the subnet",
-            because="NPUs of servers in other subnets cannot be reached.",
-            remedy="Have the administrator set it: hccn_tool -i N -gateway -s gateway G",
+        yield TEXTS.finding(
+            "gateway-is-own" if own == gateway else "gateway-elsewhere",
             commands=(each("-gateway -g", (answer.device,)),),
             refs=(HCCN_SOURCE,),
             devices=(answer.device,),
+            answer=answer,
+            net=net,
         )
     nets = Counter(map(_network, fitting)).most_common(1)
     peers = [answer for answer in fitting if _network(answer) == nets[0][0]]

@@ -1,6 +1,7 @@
 """RANK_TABLE_FILE: whether it should be there, and whether it describes this machine."""
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from ascend_doctor.checks.network.network import VERIFY
 from ascend_doctor.errors import NotApplicable
@@ -15,12 +16,16 @@ TEXTS = Texts("rank-table")
 _NAME = "RANK_TABLE_FILE"
 _LOAD = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/rank_table_load_fail.md"
 _A3_POD = "1.2"
+_ONCE = {"address": "device_ip", "super_device": "super_device_id"}
 
 
 @TEXTS.check("rank-table")
 def rank_table(case: Case) -> Findings:
     npu_only(case)
-    environment = case.need(Environment)
+    environment, table, hccn = case.need(Environment), case.facts.rank_table, case.facts.hccn
+    known = hccn and any(device.address for device in hccn.devices)
+    if known and table and table.ranks and not [*_faults(case, table), *_stale(case, table)]:
+        return
     if _NAME in {*environment.withheld, *environment.variables}:
         yield TEXTS.finding("table-set")
 
@@ -63,10 +68,14 @@ def _faults(case: Case, table: RankTable) -> Iterator[tuple[str, str]]:
     ranks = [rank.rank for rank in table.ranks]
     if table.version and sorted(rank or 0 for rank in ranks) != list(range(len(ranks))):
         yield f"{len(ranks)} ranks: {_list(ranks)}", "rank ids from 0 on, each once"
-    addresses = [rank.address for rank in table.ranks if rank.address]
-    twice = sorted({text for text in addresses if addresses.count(text) > 1})
-    if twice:
-        yield f"more than once: {', '.join(twice)}", "every address once"
+    for field, what in _ONCE.items():
+        named = [getattr(rank, field) for rank in table.ranks]
+        twice = sorted({str(value) for value in named if value and named.count(value) > 1})
+        if twice:
+            yield f"{what} more than once: {', '.join(twice)}", f"every {what} once"
+    in_order = [rank.server for rank in sorted(table.ranks, key=lambda rank: rank.rank or 0)]
+    if len([*groupby(in_order)]) > len({*in_order}):
+        yield "ranks of several servers alternate", "ranks of a server together, in order"
     servers = {rank.server for rank in table.ranks}
     if table.version in {"1.0", _A3_POD} and table.counted not in {None, len(servers)}:
         yield f"server_count {table.counted}, {len(servers)} servers", "the same number"

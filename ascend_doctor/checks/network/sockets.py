@@ -1,17 +1,18 @@
 """The host's interfaces and addresses, as HCCL, gloo and tensorpipe choose them."""
 
 import ipaddress
+from collections.abc import Iterator
 
-from ascend_doctor.errors import NotApplicable
-from ascend_doctor.facts import Environment, Interface, require_known
-from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, warning
+from ascend_doctor.facts import LOOPBACK, Environment, Host, Interface, require_known
+from ascend_doctor.judging import Case, Findings, Level, NotApplicable, Remedy, Texts
 from ascend_doctor.judging.chip import ascend
-from ascend_doctor.judging.env_values import settings, show_values, unset
+from ascend_doctor.judging.env_values import settings, show_values
 from ascend_doctor.judging.value_bounds import clean
 
 TEXTS = Texts("sockets")
 
-_HCCL = TEXTS.names["hccl"]
+_FAMILY = {"HCCL_SOCKET_FAMILY"}
+_VERSIONS = {"AF_INET": {4}, "AF_INET6": {6}}
 _EI0001 = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/env_config_error_EI0001.md"
 
 
@@ -58,52 +59,27 @@ def _socket_interface(case: Case) -> Findings:
         exact = f"={value}" if name != names[0] else value
         matches = matching(exact, interfaces)
         chosen[name] = {interface.name for interface in matches}
-        if not matches:
-            yield (warning if name == names[2] else error)(
-                f"{name} matches no interface of this machine",
-                observed=f"{show_values(values, name)}; "
-                f"there: {_list_interfaces(interfaces) or 'none'}",
-                required="the interface that carries this node's address",
-                because="HCCL stops with EI0001." if name == names[0] else "It cannot connect.",
+        usable = [
+            interface
+            for interface in matches
+            if _reaches(interface, values)
+            and not (value[0] == "^" and is_unreachable(interface.name))
+        ]
+        if not usable:
+            family = show_values(values, *_FAMILY & {*values})
+            listed = _list_interfaces(tuple(matches) or interfaces) or "none"
+            yield TEXTS.finding(
+                "unusable",
+                level=None if matches or name == names[2] else Level.ERROR,
                 remedy=_choose(name),
-                refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md", _EI0001),
-            )
-        elif (
-            name == names[0]
-            and value[0] == "^"
-            and all(is_unreachable(interface.name) for interface in matches)
-        ):
-            yield _leaves_none(f"{show_values(values, name)}; {_list_interfaces(tuple(matches))}")
-        elif not any(interface.addresses and interface.up is not False for interface in matches):
-            yield warning(
-                f"{name} chooses an interface that is down or has no address",
-                observed=f"{show_values(values, name)}; {_list_interfaces(tuple(matches))}",
-                required="an interface that is up and has an address",
-                because="Ranks cannot reach this node.",
-                remedy=_choose(name),
-                refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
+                refs=(_EI0001,),
+                chosen=show_values(values, name),
+                observed=f"{family} {listed}".strip(),
             )
     hccl, gloo = (chosen.get(name) for name in names[:2])
     if hccl and gloo and not hccl & gloo and "HCCL_IF_IP" not in values:
-        yield warning(
-            "HCCL and gloo are pointed at different interfaces",
-            observed=show_values(values, *names[:2]),
-            required="the same interface",
-            because="One of them may have no way to the other nodes.",
-            remedy=_choose(names[1]),
-            refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
-        )
-
-
-def _leaves_none(observed: str) -> Finding:
-    return warning(
-        "HCCL_SOCKET_IFNAME leaves only interfaces that other nodes cannot reach",
-        observed=observed,
-        required="an interface that reaches the other nodes",
-        because="HCCL takes the loopback, and ranks of other nodes cannot connect.",
-        remedy=_choose("HCCL_SOCKET_IFNAME"),
-        refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
-    )
+        both = show_values(values, *names[:2])
+        yield TEXTS.finding("two-interfaces", remedy=_choose(names[1]), both=both)
 
 
 def _choose(name: str) -> Remedy:
@@ -113,38 +89,43 @@ def _choose(name: str) -> Remedy:
     )
 
 
+def _claims(case: Case, values: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Where this node's address is named, and the address."""
+    if "HCCL_IF_IP" in values:
+        yield "HCCL_IF_IP", clean(values["HCCL_IF_IP"])
+    if clean(values.get("NNODES", "1")) in {"0", "1"}:
+        return
+    host, master = case.need(Host), values.get("MASTER_ADDR", "")
+    # gloo binds what the host's name resolves to.
+    if host.name in host.hosts and "GLOO_SOCKET_IFNAME" not in values:
+        yield f"{host.name} in /etc/hosts", host.hosts[host.name]
+    if values.get("NODE_RANK") == "0" or master in LOOPBACK:
+        loopback = "127.0.0.1" if master in LOOPBACK else master
+        yield f"MASTER_ADDR={master}", host.hosts.get(master, loopback)
+
+
 @TEXTS.check("socket-address")
 def _socket_address(case: Case) -> Findings:
-    values = settings(case)
-    value = values.get("HCCL_IF_IP")
-    if value is None:
-        raise NotApplicable("HCCL_IF_IP is not set")
+    claims = [*_claims(case, settings(case))]
+    if not claims:
+        raise NotApplicable("neither HCCL_IF_IP is set nor a job of several nodes")
     interfaces = _interfaces(case)
-    bind_address = address(clean(value))
-    if bind_address is None:
-        return
     own = {
         address(text): interface.name for interface in interfaces for text in interface.addresses
     }
-    if bind_address not in own:
-        yield error(
-            "HCCL_IF_IP is no address of this host",
-            observed=f"{show_values(values, 'HCCL_IF_IP')}; "
-            f"there: {_list_interfaces(interfaces) or 'none'}",
-            required="an address of this host, different on every node",
-            because="HCCL cannot listen there.",
-            remedy=unset("HCCL_IF_IP"),
-            refs=(f"{_HCCL}/HCCL_IF_IP.md",),
-        )
-    elif is_unreachable(own[bind_address]):
-        yield warning(
-            f"HCCL_IF_IP is the address of {own[bind_address]}, which other nodes cannot reach",
-            observed=show_values(values, "HCCL_IF_IP"),
-            required="an address that the other nodes reach",
-            because="Jobs of several nodes cannot connect.",
-            remedy=unset("HCCL_IF_IP"),
-            refs=(f"{_HCCL}/HCCL_IF_IP.md",),
-        )
+    for claim, text in claims:
+        parsed = address(text)
+        name = "lo" if parsed and parsed.is_loopback else own.get(parsed, "")
+        there = _list_interfaces(interfaces) or "none"
+        if parsed is not None and (not name or is_unreachable(name)):
+            yield TEXTS.finding(
+                "unreachable" if name else "not-here",
+                level=Level.ERROR if claim == "HCCL_IF_IP" and not name else None,
+                claim=claim,
+                text=text,
+                name=name,
+                there=there,
+            )
 
 
 def is_unreachable(name: str) -> bool:
@@ -158,6 +139,13 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None
+
+
+def _reaches(interface: Interface, values: dict[str, str]) -> bool:
+    """Up, with an address of HCCL_SOCKET_FAMILY."""
+    wanted = _VERSIONS.get(values.get("HCCL_SOCKET_FAMILY", ""), {4, 6})
+    versions = {parsed.version for text in interface.addresses if (parsed := address(text))}
+    return interface.up is not False and bool(versions & wanted)
 
 
 def _is_routable(text: str) -> bool:
@@ -174,13 +162,11 @@ def _socket_default(case: Case) -> Findings:
     usable = [
         interface
         for interface in sorted(_interfaces(case), key=lambda interface: interface.name)
-        if interface.addresses
-        and interface.up is not False
-        and not interface.name.startswith("docker")
-        and interface.name != "lo"
+        if _reaches(interface, values) and interface.name[:6] not in {"docker", "lo"}
     ]
     if not any(_is_routable(text) for interface in usable for text in interface.addresses):
-        yield TEXTS.finding("unusable", observed=_list_interfaces(_interfaces(case)) or "none")
+        listed = _list_interfaces(_interfaces(case)) or "none"
+        yield TEXTS.finding("unusable", chosen="HCCL", observed=listed)
     if len(usable) > 1:
         listed = _list_interfaces(tuple(usable))
         yield TEXTS.finding("first", name=usable[0].name, count=len(usable), listed=listed)

@@ -1,7 +1,7 @@
 """The kernel driver and the firmware: installed, loaded, complete, and made for each other."""
 
 from ascend_doctor.checks.npu.npus import visible_npus
-from ascend_doctor.facts import Driver, require_known
+from ascend_doctor.facts import Driver, Host, require_known
 from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Texts, Unknown, spans
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.closed import require_open
@@ -48,6 +48,8 @@ def driver_loaded(case: Case) -> Findings:
     if driver.devices or any(node.kind == "vdevice" for node in driver.nodes):
         if driver.modules == ():
             yield TEXTS.finding("no-modules", refs=(_SOURCE,))
+        if stuck := [name for name in driver.modules or () if " " in name]:
+            yield TEXTS.finding("stuck", stuck=", ".join(stuck))
         return
     if driver.version is None and driver.path is None:
         raise NotApplicable("the driver is not installed")
@@ -55,8 +57,8 @@ def driver_loaded(case: Case) -> Findings:
     modules = "not known" if loaded is None else ", ".join(loaded) or "none of the driver"
     yield TEXTS.finding(
         "no-device-files",
-        observed=f"no /dev/davinciN; kernel modules: {modules}; NPUs on the PCI bus: "
-        + ("not known" if driver.pci is None else str(len(driver.pci))),
+        observed=f"no /dev/davinciN; kernel {case.need(Host).kernel}, modules: {modules}; "
+        "NPUs on the PCI bus: " + ("not known" if driver.pci is None else str(len(driver.pci))),
         refs=(_SOURCE,),
     )
 

@@ -46,7 +46,11 @@ def _npu_alike(case: Case) -> Findings:
         )
     elif len(chips) > 1:
         yield _differ("chips", chips)
-    for what, values in _compare(npus).items():
+    buses = {
+        "PCIe lanes": _groups((function.width, function.address) for function in pci),
+        "kernel drivers": _groups((function.driver, function.address) for function in pci),
+    }
+    for what, values in (buses | _compare(npus)).items():
         if len(values) > 1:
             yield _differ(what, values)
     boards = {board.npu_id: board for board in reversed(npus.boards)}
@@ -80,7 +84,7 @@ def _differ(what: str, values: dict[str, list[str]]) -> Finding:
         "differ",
         observed=_describe_groups(values),
         because="Ranks of one job differ in speed or memory, and all wait for the slowest."
-        if what in {"chips", "memory sizes"}
+        if what in {"chips", "memory sizes", "PCIe lanes"}
         else "Cards of several releases were never tested together.",
         refs=(NPU_SMI_SOURCE,),
         what=what,

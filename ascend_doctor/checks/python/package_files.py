@@ -11,12 +11,15 @@ TEXTS = Texts("package-files")
 _RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
 _MODULES = {"torch": "torch", "torch-npu": "torch_npu"}
 _SHOWN = 4
+_OPTIONAL = ("_bz2", "_ctypes", "_lzma", "_sqlite3", "_ssl", "zlib")
 
 
 @TEXTS.check("torch-importable", caused_by=("stack-readable",))
 def _torch_importable(case: Case) -> Findings:
     npu_only(case)
     python = case.need(Python)
+    if lost := [name for name in _OPTIONAL if python.importable.get(name) is False]:
+        yield TEXTS.finding("no-stdlib", lost=", ".join(lost), python=python)
     torch_npu, torch = python.find("torch-npu"), python.find("torch")
     if torch_npu is None:
         if python.find("mindspeed") is None:

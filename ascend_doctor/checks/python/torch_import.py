@@ -10,6 +10,7 @@ from ascend_doctor.judging.packages import (
     autoloads,
     distribution,
     npu_only,
+    pip,
     source,
     statement,
     torch_pair,
@@ -108,6 +109,10 @@ def _bring(case: Case, names: list[str]) -> Remedy | None:
         return load_cann(case)
     if any(name in _OF_DRIVER for name in names):
         return _driver_folders(case)
+    if names[0].startswith("_C "):
+        pin = f"torch-npu=={distribution(case, 'torch-npu').version}"
+        command = pip(case, "install", "--force-reinstall", "--no-deps", pin)
+        return Remedy(summary="Install torch_npu again for this Python", commands=(command,))
     if any(name.startswith(_OF_TORCH) for name in names):
         return torch_pair(case)
     return None
@@ -154,6 +159,9 @@ def driver_library(case: Case) -> Findings:
             raise NotApplicable("container-driver looks for it in a container")
         yield TEXTS.finding("no-hal", remedy=_driver_folders(case), lib64=_lib64(driver))
         return
+    if "/devlib/" in native.hal.path and case.need(Driver).devices:
+        lib64 = shlex.quote(_lib64(case.facts.driver))
+        yield TEXTS.finding("stand-in", hal=native.hal.path, lib64=lib64)
     libraries = case.facts.driver.libraries if case.facts.driver else ()
     if any(library.name == _C_SEC and library.path is None for library in libraries):
         yield TEXTS.finding(
