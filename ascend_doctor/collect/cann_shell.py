@@ -22,7 +22,6 @@ _BELOW = defer(
     r"|tools/aml/lib64(?:/plugin)?|opp/built-in/.*|python/site-packages|atb/cxx_abi_[01]/lib)/*",
     re.IGNORECASE,
 )
-# Where the shell is and was.
 _OF_SHELL = ("PWD", "OLDPWD", "_")
 _LISTS = ("LD_LIBRARY_PATH", "PYTHONPATH")
 _OF_VENDOR = defer(r"/.*(?:ascend|cann|nnal)", re.IGNORECASE)
@@ -56,7 +55,7 @@ def _named(machine: Machine, trees: Sequence[CannTree]) -> Iterator[tuple[str, s
 
 
 def _in_front(machine: Machine, trees: Sequence[CannTree], entries: Sequence[str]) -> Iterator[str]:
-    """Files with names of CANN's libraries, which the loader meets first."""
+    """Files that the loader takes instead of CANN's."""
     others: dict[str, str] = {}
     for entry in entries:
         names = [os.path.basename(path) for path in matches(machine, entry, "lib*.so")]

@@ -40,7 +40,7 @@ def _host_memory(case: Case) -> Findings:
         because="Ranks are killed while they load weights or write a checkpoint.",
         remedy="Start the container again with more memory (--memory, resources.limits.memory)"
         if container(case)
-        else "See what takes the memory: processes, huge pages, or strict overcommit",
+        else "See what takes the memory",
         commands=()
         if container(case)
         else (

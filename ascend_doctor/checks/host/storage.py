@@ -3,7 +3,7 @@
 import shlex
 
 from ascend_doctor.facts import FileSystem, Storage
-from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, show_bytes, warning
+from ascend_doctor.judging import Case, Findings, Level, Texts, Unknown, show_bytes
 from ascend_doctor.judging.chip import ascend
 
 TEXTS = Texts("storage")
@@ -35,33 +35,19 @@ def _judge_file_system(system: FileSystem) -> Findings:
     what = ", ".join(dict.fromkeys(_USES.get(use, use) for use in system.uses))
     full = system.free == 0 or (system.files > 0 and system.files_free == 0)
     little = system.free < _LITTLE or 0 < system.files_free < _FEW_FILES
-    path = _name_file_system(system)
-    if closed := system.closed or (path if system.read_only else ""):
-        reason = "the file system is read-only" if system.read_only else "not for this user"
+    path = "the current folder" if system.path == "." else system.path
+    if closed := system.closed or (system.path if system.read_only else ""):
+        reason = "read-only" if system.read_only else "not for this user"
         yield TEXTS.finding("closed", closed=shlex.quote(closed), reason=reason, what=what)
     if system.no_exec and "operators" in system.uses:
         yield TEXTS.finding("no-exec", path=path, what=what)
     if not system.read_only and (full or little):
-        yield (error if full and needed else warning)(
-            f"The file system of {path} is {'full' if full else 'nearly full'}",
-            observed=f"{show_bytes(system.free)} of {show_bytes(system.size)} free"
-            + (f", {system.files_free} of {system.files} inodes free" if system.files else "")
-            + f"; for {what}",
-            required="some GB and inodes free",
-            because="Operators cannot be compiled, or logs and caches cannot be written."
-            if needed
-            else "Models cannot be downloaded; those that are there can be read.",
-            remedy="See what takes the room, and remove what nobody needs",
-            commands=(
-                f"df -h {_quote_path(system)} && df -i {_quote_path(system)}",
-                "du -xsh ~/ascend/log ~/.cache kernel_meta 2>/dev/null",
-            ),
+        inodes = f", {system.files_free} of {system.files} inodes free" if system.files else ""
+        yield TEXTS.finding(
+            "full" if full else "nearly-full",
+            level=Level.ERROR if full and needed else None,
+            path=path,
+            free=f"{show_bytes(system.free)} of {show_bytes(system.size)} free{inodes}",
+            what=what,
+            quoted=shlex.quote(system.path),
         )
-
-
-def _name_file_system(system: FileSystem) -> str:
-    return "the current folder" if system.path == "." else system.path
-
-
-def _quote_path(system: FileSystem) -> str:
-    return shlex.quote(system.path)
