@@ -24,7 +24,7 @@ TEXTS = Texts("cann")
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 # The folder of all installers, also below a home folder. Its content is not the user's own.
 _VENDOR = "/Ascend/"
-# No library is loaded from them.
+# No library is loaded.
 _TOOLS = ("PATH", "TOOLCHAIN_HOME", "CMAKE_PREFIX_PATH")
 # Folders that torch_npu looks for at import.
 _IMPORTED = ("runtime", "compiler")

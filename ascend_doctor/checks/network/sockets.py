@@ -142,7 +142,7 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _reaches(interface: Interface, values: dict[str, str]) -> bool:
-    """Up, with an address of HCCL_SOCKET_FAMILY."""
+    """Up, with a fitting address."""
     wanted = _VERSIONS.get(values.get("HCCL_SOCKET_FAMILY", ""), {4, 6})
     versions = {parsed.version for text in interface.addresses if (parsed := address(text))}
     return interface.up is not False and bool(versions & wanted)
