@@ -223,7 +223,7 @@ def test_what_hides_does_not_outlive_us(
         "    for stream in range(3): os.close(stream)\n"
         "    time.sleep(600)\n"
     )
-    script = "trap '' TERM HUP INT; python -c \"$0\"; echo $$; while :; do sleep 1; done"
+    script = f"trap '' TERM HUP INT; {sys.executable} -c \"$0\"; echo $$; while :; do sleep 1; done"
     with subprocess.Popen(
         [*command, "--", "bash", "-c", script, daemon],
         cwd=tmp_path,
