@@ -172,10 +172,7 @@ def _edits(lines: list[str], judgement: Judgement, file: str) -> dict[int, str]:
 
 
 def mend(content: bytes, file: str, judge: Judge) -> bytes:
-    """Correct a script where only one thing can be meant; the rest, and what is not UTF-8, stays.
-
-    Each change is judged again: its finding must be gone, and nothing new at its place.
-    """
+    """Correct a script where only one thing can be meant; the rest stays."""
     lines = content.decode("utf-8", "surrogateescape").split("\n")
     judgement = judge(content)
     tries = 0

@@ -123,10 +123,9 @@ def refuse_binary(path: str, content: bytes) -> bytes:
 
 
 def walk(paths: Iterable[str]) -> Iterator[str]:
-    """These files, and those in these folders that may launch something.
+    """These files, and those in these folders that may launch something, without links.
 
-    Of Python files in folders only scripts. Links, hidden folders and unreadable files are left
-    out. Raises DataError for a folder that is unreadable or has more than 5,000 files.
+    Raises DataError for a folder that is unreadable or has more than 5,000 files.
     """
     for path in paths:
         if path == "-" or not os.path.isdir(path):
@@ -488,7 +487,7 @@ def _find_strays(
         value, enclosed = text.partition("=")[2], 1
         while enclosed:
             value, enclosed = _ENCLOSED.subn("", value)
-        if not _OVERRIDE.fullmatch(text) or re.search(r"[=,\[({]", value):
+        if not _OVERRIDE.fullmatch(text) or re.search(r"[=,\[({'\"]", value):
             yield Spot(name=text[:80], argument="", location=locate(word))
 
 

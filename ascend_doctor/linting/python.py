@@ -124,10 +124,7 @@ def script(content: str, file: str) -> Script | None:
 
 
 def settings(content: str) -> dict[str, Word]:
-    """Variables that a file for NPUs sets to texts, by name; {} if it is not Python.
-
-    Those for other devices only (`if torch.cuda.is_available():`) are left out.
-    """
+    """Variables that a file for NPUs sets to texts, by name; {} if it is not Python."""
     tree = _parse(content) if _FOR_NPUS.search(content) else None
     if tree is None:
         return {}

@@ -34,8 +34,7 @@ _LEFT_OUT = frozenset(
 def run_shellcheck(content: bytes, file: str) -> tuple[ShellMark, ...]:
     """The marks of a script, with columns as characters.
 
-    shellcheck is looked for beside this interpreter and on PATH; it gets no configuration of a
-    repository or a user, and follows no sourced file. Raises Unknown if it cannot run, takes
+    It gets no configuration, and follows no file. Raises Unknown if it cannot run, takes
     too long, or does not answer with its JSON.
     """
     if len(content) > _MOST_BYTES:

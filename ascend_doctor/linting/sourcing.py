@@ -88,10 +88,7 @@ def find_above(script: str, target: str) -> str:
 
 
 def is_missing(script: str, folder: str, name: str) -> bool:
-    """Whether a file that a script names is not there; ``folder`` is that of a ShellCommand.
-
-    Where the script is started is not known: then its folder has to be found, or a near name.
-    """
+    """Whether a file that a script names is not there; ``folder`` is that of a ShellCommand."""
     path = os.path.join(folder, name)
     if UNTOLD in path or not is_there(script):
         return False

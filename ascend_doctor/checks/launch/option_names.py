@@ -89,7 +89,8 @@ def run_flags_known(case: Case) -> Findings:
         releases = table.versions_with(name)
         # `--seq-length4096`: no blank before the value.
         begin = "" if launch.values.get(name) else name.rstrip("0123456789")
-        close = "" if releases else slip_of(name, known) or begin * (begin in known)
+        joined = f"{begin} {name[len(begin) :]}" if begin in known else ""
+        close = "" if releases else slip_of(name, known) or joined
         if own and len(strange) == 1 and not releases and not close:
             # Megatron-LM's parser takes no beginnings of names (allow_abbrev=False).
             longer = [each for each in known if each.startswith(name)]
