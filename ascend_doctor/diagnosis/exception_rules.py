@@ -1,84 +1,21 @@
-"""What an exception says by its type: the rule that knows it, and the words for its sentences."""
+"""What an exception says: the rule that knows it, and words for its sentences."""
 
-import itertools
-import operator
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import dropwhile
+from operator import not_
+from typing import NamedTuple, TypeAlias
 
-from ascend_doctor.diagnosis.exceptions import OTHER, Raised, TracebackFrame
+from ascend_doctor.diagnosis.exceptions import OTHER, PATTERNS, Raised, TracebackFrame
 from ascend_doctor.matrix.catalog import Catalog
 
-OF_ENVIRONMENT = frozenset(
-    {"python-missing-module", "python-missing-metadata", "python-import-name", "python-syntax"}
-)
-_BY_NAME = {
-    "SyntaxError": "python-syntax",
-    "IndentationError": "python-syntax",
-    "TabError": "python-syntax",
-    "NameError": "python-undefined-name",
-    "UnboundLocalError": "python-undefined-name",
-    "FileNotFoundError": "python-missing-file",
-    "PermissionError": "python-permission",
-    "IsADirectoryError": "python-not-a-file",
-    "NotADirectoryError": "python-not-a-file",
-    "PackageNotFoundError": "python-missing-metadata",
-    "DistributionNotFound": "python-missing-metadata",
-    "AssertionError": "python-assertion",
-}
-_DAMAGED = re.compile(
-    r"JSONDecodeError|UnpicklingError|Bad\w+File|SafetensorError|UnicodeDecodeError|EOFError|"
-    r"ScannerError|ParserError|LZMAError|TOMLDecodeError|ArrowInvalid|ReadError"
-)
-_STREAM = re.compile(
-    r"PytorchStreamReader failed|Error while deserializing header|: file too short|: invalid ELF"
-)
-_LIBRARY = re.compile(r"lib(?P<stem>[a-z]+)\w*\.so[\w.]*: cannot open shared")
-_CUDA = re.compile(
-    r"Torch not compiled with CUDA|Megatron requires CUDA|Found no NVIDIA driver|"
-    r"No CUDA GPUs are available|Invalid CUDA 'device=|Expected a cuda device|on a CUDA device|"
-    r"\bCUDA_HOME\b|"
-    r"has no attribute '_cuda_\w+'|Accelerator.? can not run on your system",
-    re.IGNORECASE,
-)
-_MODULE = re.compile(r"No module named ['\"]?(?P<module>[\w.]+)")
-_NAME = re.compile(
-    r"cannot import name '(?P<name>[\w.]+)' from (?P<partly>partially initialized module )?"
-    r"'(?P<module>[\w.]+)'(?: \((?P<file>unknown location|[\w./+-]+)\))?"
-)
-_ATTRIBUTE = re.compile(
-    r"(?:(?P<partly>partially initialized )?module '(?P<module>[\w.]+)'|"
-    r"(?:type object )?'(?P<owner>[\w.]+)'(?: object)?) has no attribute '(?P<name>\w+)'"
-)
-_ARGUMENT = re.compile(
-    r"(?:(?P<function>[\w.<>]+)\(\) )?(?:(?:got an u|[Uu])nexpected keyword argument "
-    r"'(?P<argument>\w+)'|got multiple values|[Mm]issing (?:\d+ )?required|takes [\w ]+ positional|"
-    r"'\w+' is an invalid keyword argument|Extra keyword arguments)"
-)
-_REQUIRED = re.compile(
-    r"(?P<wanted>[\w.-]+(?:[<>=!~]{1,2}[\w.*]+,?)+) is required .{0,80}"
-    r"but found (?P<name>[\w.-]+)==|requires (?P<needed>[\w.-]+) (?P<least>\d[\d.]*) or newer"
-)
-_DIVIDES = re.compile(r"\bdivisible|\b(?:be|not) an? (?:\w+ )?multiple\b")
-_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]{2,}")
-_PATH = re.compile(r"['\"](?P<path>[\w.~/ -]*[\w-]\.[A-Za-z]\w{1,11}|/[\w./-]{2,})['\"]")
-_NAMED = re.compile(
-    r"(?:['\"]|^(?=/|lib))(?P<path>[^'\"]{1,300})(?:['\"]$|: (?:file|invalid ELF|cannot open))"
-)
-_DISTRIBUTION = re.compile(
-    r"(?:The '|metadata was found for )?(?P<name>[A-Za-z][\w.-]*)"
-    r"(?=[<>=!~\[ ].*distribution was|'|$)"
-)
-_IMPORTED = re.compile(r"(?:from|import) (\w[\w.]*|\.)")
-_UNSET = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
-_REFUSALS = frozenset({"AssertionError", "NotImplementedError", "RuntimeError", "ValueError"})
-_READ = re.compile(r"env\w*\W{1,3}['\"](?P<name>[A-Z][A-Z\d]*_[A-Z\d_]+)['\"]")
-_REFUSED = re.compile(
-    r"(?:variable |export |find |setting |try )(?P<named>[A-Z]\w*_\w+)|"
-    r"\b(?P<name>[A-Z][A-Z\d]*_[A-Z\d_]+) (?:should|must|cannot|is not set|and \w+ have)\b"
-)
-# The exception, or "" for any; what its message says; the rule.
+_BY_NAME = {kind: names for kind, names in PATTERNS.items() if "-" in kind}
+(_DAMAGED, _STREAM, _LIBRARY, _CUDA, _MODULE, _NAME, _ATTRIBUTE, _ARGUMENT, _REQUIRED, _DIVIDES,
+ _OPTION, _PATH, _NAMED, _DISTRIBUTION, _IMPORTED, _UNSET, _READ, _REFUSED, _OBJECTS, _REFUSALS,
+ _LAUNCH, _COMPILED, _OF_BODIES, OF_ENVIRONMENT) = [*PATTERNS.values()][-24:]  # fmt: skip
+# The exception or "", what its message says, the rule.
 _BY_WORDS = (
     ("", _DIVIDES, "python-not-divisible"),
     ("AttributeError", _ATTRIBUTE, "python-attribute"),
@@ -86,17 +23,12 @@ _BY_WORDS = (
     ("", _STREAM, "python-damaged-file"),
     ("ImportError", _REQUIRED, "required-version-differs"),
 )
-_OBJECTS = re.compile(
-    r"(not|n't|only)( \w+)? support|unsupported|not implemented for|not compatible with (?!input)|"
-    r"(not|n't) (work|match)|must (be|have|equal|match)|should be",
-    re.IGNORECASE,
-)
-_LAUNCH = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
 _SHORT = 200
 _ALIASES = {"np": "numpy", "F": "torch", "nn": "torch", "dist": "torch"}
-_COMPILED = frozenset({"torch", "numpy", "torch_npu", "msgspec", *_ALIASES})
-# Whose functions the matrix lists with the releases that take an argument.
+# Whose functions the matrix lists.
 _LISTED = ("megatron-core", "mindspeed", "mcore-bridge")
+# A rule's case, and words.
+_Case: TypeAlias = tuple[str, dict[str, str]]
 
 
 class Reading(NamedTuple):
@@ -109,19 +41,22 @@ class Reading(NamedTuple):
 def classify(raised: Raised) -> str:
     name, message = raised.name, raised.message
     source = raised.frames[-1].source if raised.frames else ""
+    words = (kind for of, says, kind in _BY_WORDS if of in {"", name} and says.search(message))
+    kind, of_python = next(words, ""), _is_of_python(raised)
+    unset = _UNSET.search(message) or (name == "KeyError" and _reads_environment(raised))
     if _CUDA.search(message) or "assert torch.cuda.is_available()" in source:
         return "python-cuda"
-    if _UNSET.search(message) or (name == "KeyError" and _reads_environment(raised)):
+    read = not kind and name in {"ValueError", "JSONDecodeError"} and _find_variable(raised)
+    if unset or read:
         return "python-environment-variable"
-    for of, words, kind in _BY_WORDS:
-        if of in {"", name} and words.search(message):
-            return kind
-    if name in {"ValueError", "JSONDecodeError"} and _find_variable(raised):
-        return "python-environment-variable"
+    if kind and not of_python:
+        return kind
     if _lacks_own_library(raised) or (_DAMAGED.fullmatch(name) and find_file(raised)):
         return "python-damaged-file"
-    refused = _classify_refusal(name, message) if name in _REFUSALS else ""
-    return refused or _BY_NAME.get(name) or _classify_import(message)
+    refused = _classify_refusal(name, message) if _REFUSALS.fullmatch(name) else ""
+    kind = refused or _classify_name(name) or _classify_import(message)
+    of_body = of_python or (_OF_BODIES.fullmatch(kind) and ".so" not in message)
+    return "python-import-failed" if of_body and raised.body else kind
 
 
 def _classify_refusal(name: str, message: str) -> str:
@@ -134,6 +69,10 @@ def _classify_refusal(name: str, message: str) -> str:
     return "python-refused" if name != "AssertionError" and _OBJECTS.search(message) else ""
 
 
+def _classify_name(name: str) -> str:
+    return next((kind for kind, names in _BY_NAME.items() if names.fullmatch(name)), "")
+
+
 def _classify_import(message: str) -> str:
     if _NAME.search(message):
         return "python-import-name"
@@ -142,10 +81,17 @@ def _classify_import(message: str) -> str:
     return "python-attribute" if "module '" in message and _ATTRIBUTE.search(message) else OTHER
 
 
+def _is_of_python(raised: Raised) -> bool:
+    """Whether Python's own modules lack a name."""
+    match = _NAME.search(raised.message) or _ATTRIBUTE.search(raised.message)
+    module = match["module"] or "" if match and not match["partly"] else ""
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
 def _reads_environment(raised: Raised) -> bool:
     name = raised.message.strip("'\"")
     if not (raised.frames and name.isidentifier()):
-        return name in _LAUNCH
+        return _LAUNCH.fullmatch(name) is not None
     last = raised.frames[-1]
     own = last.function == "__getitem__" and re.search(r"(?:^|[/ <])os(?:\.py|>)$", last.file)
     return bool(own) or "environ[" in last.source
@@ -158,13 +104,13 @@ def _lacks_own_library(raised: Raised) -> bool:
 
 
 def _find_variable(raised: Raised) -> str:
-    """The variable that the innermost line of a program, or its caller, reads."""
-    own = [frame.source for frame in raised.frames if not frame.passes_on][:-3:-1]
-    return next((match["name"] for source in own if (match := _READ.search(source))), "")
+    """The variable that the innermost line or its caller reads."""
+    read = (_READ.search(frame.source) for frame in raised.own[:-3:-1])
+    return next((match["name"] for match in read if match), "")
 
 
 def find_file(raised: Raised) -> str:
-    """The file that was read: named by the message, else by the innermost source line with one."""
+    """The file that the message names, else the innermost source line."""
     if raised.name != "UnicodeDecodeError" and (match := _NAMED.search(raised.message)):
         return match["path"]
     texts = [raised.message, *(frame.source for frame in reversed(raised.frames)), raised.outer]
@@ -173,7 +119,7 @@ def find_file(raised: Raised) -> str:
 
 @dataclass
 class Describer:
-    """Says what an exception means; ``matrix`` has the sentences, the packages and releases."""
+    """Says what an exception means; ``matrix`` has the sentences and packages."""
 
     matrix: Catalog
 
@@ -185,6 +131,7 @@ class Describer:
             "python-missing-module": self._missing_module,
             "python-import-name": self._import_name,
             "python-environment-variable": self._variable,
+            "python-import-failed": self._import_failed,
             "python-argument": self._argument,
             "python-attribute": self._attribute,
             "required-version-differs": self._version,
@@ -201,13 +148,20 @@ class Describer:
         variant, more = rule(raised)
         words["newer"] = more.get("package", "")
         stack = self.matrix.files("components")
-        if words["newer"].replace("_", "-") in stack:
+        if words["newer"].partition(".")[0] in sys.stdlib_module_names:
+            words["newer"] = words["importer"]
+        elif words["newer"].replace("_", "-") in stack:
             words["newer"] = words["importer"]
             variant += "-stack" if words["importer"].replace("_", "-") in {"", *stack} else ""
         where = f"{raised.name} is raised{words['where']}"
         if kind == OTHER:
             message = f": {words['message']}" if raised.message else ""
-            return Reading(where, f"{where}{message}.", "", where)
+            source = first_line(self._user(raised).source)
+            then = f" The call is `{source}`." if source else ""
+            then += f" It leads to {first_line(raised.outer)}." if raised.outer else ""
+            if "::" in raised.type and not raised.frames:
+                then += " PYTHONFAULTHANDLER=1 shows the line of Python."
+            return Reading(where, f"{where}{message}.{then}", "", where)
         variants = self.matrix.failures[kind].variants
         names = (variant, variant.partition("-")[0], "usual")
         texts = next(variants[name] for name in names if name in variants)
@@ -215,7 +169,7 @@ class Describer:
         return Reading(title, cause, fix, where)
 
     def package_of(self, frame: TracebackFrame) -> str:
-        """The distribution of a frame, or the framework whose source tree has it; "": the user."""
+        """The distribution or framework of a frame; "": the user."""
         if frame.package:
             path = frame.file.partition("-packages/")[2].removesuffix(".py") or frame.package
             return self.distribution(path.replace("/", "."))
@@ -228,29 +182,31 @@ class Describer:
         return known or module.partition(".")[0]
 
     def where(self, raised: Raised) -> str:
-        """The place of an exception: the user's line, and the innermost line of a package."""
-        own = [frame for frame in raised.frames if not frame.passes_on]
-        if not own:
+        """The lines of the user and of a package."""
+        if not raised.own:
             return ""
-        package = self.package_of(own[-1])
-        if not package:
-            called = self._callee_package(own[-1])
-            return f" at {own[-1].location}" + (f", in a call of {called}" if called else "")
-        around = (*(frame for frame in raised.callers if not frame.passes_on), *own)
-        user = [frame.location for frame in around if not self.package_of(frame)]
-        return f" in {package} at {own[-1].location}" + (f", from {user[-1]}" if user else "")
+        last = raised.own[-1]
+        if package := self.package_of(last):
+            return f" in {package} at {last.location}{self._user(raised).origin}"
+        called = self._callee_package(last)
+        return f" at {last.location}" + (f", in a call of {called}" if called else "")
+
+    def _user(self, raised: Raised) -> TracebackFrame:
+        """The user's innermost line, or one of no file."""
+        around = (frame for frame in (*raised.callers, *raised.frames) if not frame.passes_on)
+        user = [frame for frame in around if not self.package_of(frame)]
+        return user[-1] if user else TracebackFrame(file="")
 
     def _callee_package(self, frame: TracebackFrame) -> str:
-        """The package whose compiled function a line calls, which has no frame."""
+        """Of the compiled function that a line calls."""
         roots = re.findall(r"\b([A-Za-z]\w*)\.", frame.source)
-        root = next((name for name in roots if name in _COMPILED), "")
+        root = next((name for name in roots if _COMPILED.fullmatch(name)), "")
         return self.distribution(_ALIASES.get(root, root))
 
     def _importer(self, raised: Raised) -> str:
-        own = [frame for frame in raised.frames if not frame.passes_on]
-        return self.package_of(own[-1]) if own else ""
+        return self.package_of(raised.own[-1]) if raised.own else ""
 
-    def _plain(self, raised: Raised) -> tuple[str, dict[str, str]]:
+    def _plain(self, raised: Raised) -> _Case:
         last = raised.frames[-1].location if raised.frames else ""
         match = _DISTRIBUTION.search(raised.message)
         words = {"name": match["name"] if match else "", "at": f" at {last}" if last else ""}
@@ -261,23 +217,25 @@ class Describer:
             variant = f"{variant}-condition"
         return variant, words
 
-    def _reinstall(self, raised: Raised) -> tuple[str, dict[str, str]]:
+    def _reinstall(self, raised: Raised) -> _Case:
         variant, words = self._plain(raised)
-        frames = [*raised.frames[-1:], _frame(find_file(raised))]
+        frames = [*raised.frames[-1:], TracebackFrame(file=find_file(raised))]
         library = _LIBRARY.search(raised.message)
-        frame = frames[0 if library or raised.name in _BY_NAME else -1]
+        frame = frames[0 if library or _classify_name(raised.name) else -1]
         imported = _IMPORTED.match(frame.source) if "null bytes" in raised.message else None
         other = imported[1].strip(".") if imported else ""
         package = self.distribution(other) if other else self.package_of(frame)
         return ("package" if frame.package else variant), words | {"package": package}
 
-    def _missing_module(self, raised: Raised) -> tuple[str, dict[str, str]]:
+    def _missing_module(self, raised: Raised) -> _Case:
         match = _MODULE.search(raised.message)
         if match is None:
             return "relative", {}
         module, names = match["module"], self.matrix.import_names
         package = self.distribution(module)
         words = {"module": module, "package": package, "root": module.partition(".")[0]}
+        if words["root"] in sys.stdlib_module_names:
+            return "standard", words
         listed = module in names.distributions
         if not listed and (fix := _longest(names.trees, module)):
             return "tree", words | {"fix": fix}
@@ -292,7 +250,7 @@ class Describer:
         own = raised.frames and not importer and package == module
         return ("own" if own else "usual"), words
 
-    def _import_name(self, raised: Raised) -> tuple[str, dict[str, str]]:
+    def _import_name(self, raised: Raised) -> _Case:
         match = _NAME.search(raised.message)
         if match is None:
             return "usual", {}
@@ -301,10 +259,11 @@ class Describer:
         folder = file.removesuffix("/" + match["module"].replace(".", "/") + "/__init__.py")
         words = {**match.groupdict(""), "package": package, "folder": folder}
         variant = "usual" if importer else "own"
-        source = _frame(file)
+        source = TracebackFrame(file=file)
         if file == "unknown location":
             variant = "namespace"
-        elif importer == package and not self._is_through_project(raised):
+        # A file of the project may be between.
+        elif importer == package and "" not in dropwhile(not_, map(self.package_of, raised.own)):
             variant = "mixed" if folder == file or source.package else "tree"
         elif match["partly"]:
             variant = "partly"
@@ -314,31 +273,35 @@ class Describer:
             variant = "project"
         return variant, words
 
-    def _is_through_project(self, raised: Raised) -> bool:
-        """Whether a package imports a file of the project."""
-        packages = [self.package_of(frame) for frame in raised.frames if not frame.passes_on]
-        return "" in itertools.dropwhile(operator.not_, packages)
+    def _import_failed(self, raised: Raised) -> _Case:
+        body = raised.body or raised.frames[-1]
+        package, standard = self.package_of(body), raised.frames[-1].is_standard
+        others = ("Python" if standard or _is_of_python(raised) else "", self._importer(raised),
+                  self._callee_package(raised.frames[-1]))  # fmt: skip
+        other = next((name for name in others if name not in {"", package}), "")
+        words = {"package": package, "at": body.location, "user": self._user(raised).origin}
+        return ("between" if other else "usual"), words | {"other": other}
 
-    def _version(self, raised: Raised) -> tuple[str, dict[str, str]]:
+    def _version(self, raised: Raised) -> _Case:
         if (match := _REQUIRED.search(raised.message)) is None or match["name"]:
             return "usual", match.groupdict() if match else {}
         return "usual", {"name": match["needed"], "wanted": f"{match['needed']}>={match['least']}"}
 
-    def _variable(self, raised: Raised) -> tuple[str, dict[str, str]]:
-        refused = _REFUSED.search(raised.message)
-        read = "" if raised.name == "KeyError" else _find_variable(raised)
-        if name := refused["named"] or refused["name"] if refused else read:
+    def _variable(self, raised: Raised) -> _Case:
+        unset, refused = _UNSET.search(raised.message), _REFUSED.search(raised.message)
+        name = "" if raised.name == "KeyError" else _find_variable(raised)
+        name = refused["named"] or refused["name"] if refused else name
+        if name and not unset:
             known = self.matrix.variables.find(name)
             more = f" ascend-doctor explain {name} shows its values." if known else ""
             return "value", {"name": name, "more": more}
-        match = _UNSET.search(raised.message)
-        name = match["name"] if match else raised.message.strip("'\"")
-        return ("launch" if name in _LAUNCH else "usual"), {"name": name}
+        name = unset["name"] if unset else raised.message.strip("'\"")
+        return ("launch" if _LAUNCH.fullmatch(name) else "usual"), {"name": name}
 
-    def _argument(self, raised: Raised) -> tuple[str, dict[str, str]]:
+    def _argument(self, raised: Raised) -> _Case:
         match = _ARGUMENT.search(raised.message)
         source = raised.frames[-1].source if raised.frames else ""
-        called = ((match and match["function"]) or "").removesuffix(".__init__")
+        called = ((match and (match["function"] or match["bound"])) or "").removesuffix(".__init__")
         owner, releases = self._find_owner(called, (match and match["argument"]) or "")
         root = re.match(r"(?:\w+ = )?([A-Za-z]\w*)\.", source)
         if not owner and root and root[1] != "self":
@@ -356,7 +319,7 @@ class Describer:
                     return component, f" {component} {which} has {argument}." if which else ""
         return "", ""
 
-    def _attribute(self, raised: Raised) -> tuple[str, dict[str, str]]:
+    def _attribute(self, raised: Raised) -> _Case:
         match = _ATTRIBUTE.search(raised.message)
         if match is None:
             return "module", {}
@@ -369,10 +332,6 @@ class Describer:
             return "none", words
         words["package"] = self._importer(raised)
         return ("object" if words["package"] else "own"), words
-
-
-def _frame(file: str) -> TracebackFrame:
-    return TracebackFrame(file=file, location="", function="", source="")
 
 
 def _longest(rows: Mapping[str, str], module: str) -> str:

@@ -3,38 +3,22 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, dropwhile, pairwise, takewhile
+from pathlib import Path
 
 from ascend_doctor.diagnosis.working import counts_on
+from ascend_doctor.patterns import read_patterns
 
 MAX_ROWS, _MAX_MESSAGE_ROWS = 400, 12
 OTHER = "python-exception"
 
-_FRAME = re.compile(
-    r'\s{0,8}File "(?P<file>[^"]{1,512})", line (?P<line>\d{1,7})(?:, in (?P<function>.{1,200}))?'
-    r"|(?P<test>[\w./-]{1,512}\.py):(?P<row>\d{1,7}): (?:in )?(?P<raised>\S{1,200})$"
-)
-# In front of a line of an exception group, and of pytest's exceptions.
-_MARGIN = re.compile(r"(?:\s*\|\s)+|E\s{3,}")
+# Names with - are answers by type.
+_ROWS = read_patterns(Path(__file__).with_name("exceptions.txt"))
+PATTERNS = {name: re.compile(row) for name, (row,) in _ROWS.items()}
+(_FRAME, _MARGIN, _TEST, _LAST, _CRASH, _RECORD, _MARKS, _PACKAGES, _SITE, _FILE, _PROBES,
+ _STARTS, _LOOKUPS, *_) = PATTERNS.values()  # fmt: skip
 _HEAD = "Traceback (most recent call last)"
 _DIRECT, _DURING = "The above exception was the direct", "During handling of the above"
-# A compiler's lines have marks, too.
-_LAST = re.compile(
-    r"(?!\S{1,512}:\d+:\d+: )(?P<type>[A-Za-z_][\w.]{0,160})(?:\(\w+\))?(?:: ?(?P<message>.*)|:?$)"
-)
-_RECORD = re.compile(r"\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} |\[(?:INFO|WARN|ERROR|DEBUG)|={5}|-{5}|\+-")
-_MARKS = re.compile(r"\s*[~^]+\s*$")
-# What is only looked up: the exception raised in its stead says more; of imports if both failed.
-_PROBES = ("KeyError", "AttributeError", "StopIteration", "IndexError", "Empty", "ImportError",
-           "ModuleNotFoundError")  # fmt: skip
-_PACKAGES = re.compile(r"(?P<prefix>[\w./+-]*?)/lib(?:64)?/(?P<python>python3(?:\.\d+)?)/")
-_SITE = re.compile(
-    r"(?:^.*(?:site|dist)-packages/|(?=\w.*\.p(?:yx|xi)$))(?P<package>\w[\w.-]*)(?:/|$)"
-)
-_FILE = re.compile(r"/[\w./+-]+")
-_LOOKUPS = frozenset({"__getattr__", "__getattribute__"})
-# Where a program, a process or a thread begins.
-_STARTS = frozenset({"<module>", "_bootstrap", "_bootstrap_inner", "_run_module_as_main", "_wrap"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,29 +26,34 @@ class TracebackFrame:
     """``location`` is its file and line."""
 
     file: str
-    location: str
-    function: str
-    source: str
+    location: str = ""
+    function: str = ""
+    source: str = ""
+
+    @property
+    def origin(self) -> str:
+        return f", from {self.location}" if self.file else ""
 
     @property
     def package(self) -> str:
-        """The folder or module below site-packages; "" elsewhere."""
+        """Below site-packages; else ""."""
         match = _SITE.match(self.file)
         return match["package"].removesuffix(".py") if match else ""
 
     @property
+    def is_standard(self) -> bool:
+        return _PACKAGES.match(self.file) is not None and not self.package
+
+    @property
     def passes_on(self) -> bool:
-        """Of the standard library, of no file, or a lookup on behalf of the caller."""
-        inside = _PACKAGES.match(self.file) is not None and not self.package
-        return inside or self.file.startswith("<") or self.function in _LOOKUPS
+        """Of the standard library, of no file, or a lookup."""
+        looked_up = self.file.startswith("<") or _LOOKUPS.fullmatch(self.function)
+        return self.is_standard or bool(looked_up)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Raised:
-    """An exception; ``replaced`` by one that says more, with the lines inside and outside.
-
-    ``callers``: the frames of the one that it caused.
-    """
+    """An exception, or one ``replaced``; ``callers`` are the frames of those that it caused."""
 
     type: str
     message: str
@@ -79,13 +68,25 @@ class Raised:
         return self.type.rpartition(".")[2]
 
     @property
+    def own(self) -> list[TracebackFrame]:
+        return [frame for frame in self.frames if not frame.passes_on]
+
+    @property
+    def body(self) -> TracebackFrame | None:
+        """The innermost line that a package ran at its import."""
+        own = [frame for frame in self.frames if not frame.file.startswith("<frozen importlib")]
+        bodies = (body for caller, body in pairwise(own) if caller.function != "_run_code")
+        inner = [body for body in bodies if body.function == "<module>" and body.package]
+        return inner[-1] if inner else None
+
+    @property
     def escaped(self) -> bool:
         """Whether its frames begin where a program does."""
-        return bool(self.frames) and self.frames[0].function in _STARTS
+        return any(_STARTS.fullmatch(frame.function) for frame in self.frames[:1])
 
     @property
     def python(self) -> str:
-        """The interpreter, by where packages lie; the standard library may be of another one."""
+        """The interpreter, by where packages lie."""
         framed = (frame.file for frame in (*self.frames, *self.callers))
         for file in (*framed, *_FILE.findall(self.message)):
             match = _PACKAGES.match(file)
@@ -102,62 +103,97 @@ def strip_margin(row: str) -> str:
 def ends_traceback(text: str, before: str) -> bool:
     rows = before.rstrip("\r\n").rsplit("\n", 3)[-2:]
     framed = any('File "' in row or _MARKS.search(row) for row in rows)
-    return framed and _LAST.fullmatch(text) is not None and not text.startswith("File ")
+    return framed and _LAST.fullmatch(text) is not None and text[:5] != "File " and text[-1] != ")"
 
 
 def parse(last: str, before: Sequence[str], after: Sequence[str]) -> Raised:
-    """The exception of which ``last`` is the first line, among other lines of its process."""
+    """The exception that begins with ``last``, among lines of its process."""
+    if crash := _CRASH.match(last):
+        return _parse_crash(crash, after)
     match = _LAST.match(last)
     if match is None:
         return Raised(type=last, message="")
-    rows, wraps = _own_rows([strip_margin(row) for row in before])
+    rows, wraps, around = _own_rows([strip_margin(row) for row in before], last)
+    frames, name = tuple(_frames(rows)), match["type"].rpartition(".")[2]
     rest = [strip_margin(row) for row in after]
     more = list(_continue(rest)) if match["message"] is not None else []
     rest = rest[len(more) :]
+    # pytest's innermost frame is behind the exception.
+    behind = [frame for frame in _frames(rest[:30]) if frame.function == name][:1]
+    rest = rest if not behind else [*dropwhile(lambda row: not _links(row), rest[:30]), *rest[30:]]
     link = next(filter(str.strip, rest), "")
-    chained = link.startswith((_DIRECT, _DURING))
-    # pytest prints the innermost frame behind the exception.
-    behind = [row for row in rest[:30] if row[:1] != " "]
     return Raised(
         type=match["type"],
         message="\n".join([match["message"] or "", *more]).strip(),
-        frames=tuple(_frames(rows)) or tuple(_frames(behind))[:1],
-        # A worker's traceback is a part of the message. Python ignores what __del__ raises.
-        replaced=(match["type"].rpartition(".")[2] in _PROBES and link.startswith(_DURING))
+        frames=(*frames, *behind),
+        # A worker's traceback is in the message. Python ignores what __del__ raises.
+        replaced=(link.startswith(_DURING) and _is_probe(match["type"], frames, link))
         or link.find(_HEAD) > 0
         or any(", in __del__" in row for row in rows[:1]),
         wraps=wraps,
-        outer=next(filter(_is_last, rest), "") if chained else "",
-        callers=tuple(_frames([*takewhile(_goes_on, rest)])) if chained else (),
+        outer=next(filter(_is_last, rest), "") if _links(link) else "",
+        callers=(*chain(*[*_outer_frames(rest)][::-1]), *_frames(around)),
     )
 
 
-def _own_rows(before: Sequence[str]) -> tuple[Sequence[str], str]:
-    heads = (number for number in range(len(before) - 1, -1, -1) if _HEAD in before[number])
-    if (head := next(heads, None)) is None:
-        # A SyntaxError has none where Python was started with the file.
-        return before[-6:], ""
-    link = next((row for row in reversed(before[:head]) if row.strip()), "")
-    if not link.startswith((_DIRECT, _DURING)):
-        return before[head + 1 :], ""
-    above = next(filter(_is_last, reversed(before[:head])), "")
-    probes = _PROBES if link.startswith(_DURING) else _PROBES[:-2]
-    name = above.partition(":")[0].rpartition(".")[2]
-    return before[head + 1 :], "" if name in probes else above
+def _outer_frames(rest: Sequence[str]) -> Iterator[list[TracebackFrame]]:
+    """Of each exception that follows in a chain."""
+    while _links(next(filter(str.strip, rest), "")):
+        rows = [*takewhile(lambda row: not _is_last(row), rest)]
+        yield [*_frames(rows)]
+        rest = rest[len(rows) + 1 :]
+        rest = rest[len([*_continue(rest)]) :]
+
+
+def _parse_crash(crash: re.Match[str], after: Sequence[str]) -> Raised:
+    """What ended native code, with faulthandler's frames."""
+    what = next((row for row in after[:3] if "what():" in row), "").partition("what():")[2].strip()
+    rows = dropwhile(lambda row: "(most recent call first)" not in row, after)
+    rows = dropwhile(lambda row: not _FRAME.match(row), rows)
+    frames = (*reversed([*_frames([*takewhile(_FRAME.match, rows)])]),)
+    message = what if crash["type"] else crash[crash.lastindex or 0] if frames else ""
+    return Raised(type=crash["type"] or "Fatal Python error", message=message, frames=frames)
+
+
+def _own_rows(before: Sequence[str], last: str) -> tuple[Sequence[str], str, Sequence[str]]:
+    """The rows of the last traceback, what caused it, and the rows that it is quoted in."""
+    heads = [number for number, row in enumerate(before) if _HEAD in row or _TEST.match(row)]
+    if not heads:
+        # A SyntaxError of the started file has none.
+        return before[-6:], "", ()
+    head = heads[-1]
+    links = (number for number in range(len(before) - 1, -1, -1) if _links(before[number]))
+    link = next(links, -1)
+    begin = max([above for above in heads if above < max(head, link)], default=-1)
+    if link < 0 or any(row.strip() for row in before[link + 1 : head]):
+        quoted = head > 0 and _is_last(before[head - 1])
+        return before[head + 1 :], "", before[begin + 1 : head] if quoted else ()
+    inner = before[begin + 1 : link]
+    above = next(filter(_is_last, reversed(inner)), "")
+    looked_up = _is_probe(above.partition(":")[0], tuple(_frames(inner)), before[link])
+    return before[max(head, link) + 1 :], "" if looked_up and above != last else above, ()
+
+
+def _is_probe(name: str, frames: Sequence[TracebackFrame], link: str) -> bool:
+    """Whether who handles it had looked something up itself."""
+    own = [frame for frame in frames if not frame.passes_on]
+    probe = _PROBES.fullmatch(name.rpartition(".")[2]) and len(own) <= 1
+    # Of imports, the first says more if both failed.
+    return bool(probe) and (link.startswith(_DURING) or not name.endswith(("tError", "dError")))
+
+
+def _links(row: str) -> bool:
+    return row.startswith((_DIRECT, _DURING))
 
 
 def _is_last(row: str) -> bool:
-    return row[:1].isalpha() and _LAST.match(row) is not None
-
-
-def _goes_on(row: str) -> bool:
-    return not _is_last(row)
+    return row[:1].isalpha() and _LAST.match(row) is not None and not _FRAME.match(row)
 
 
 def _continue(after: Sequence[str]) -> Iterator[str]:
     for row in after[:_MAX_MESSAGE_ROWS]:
-        ends = not row.strip() or _HEAD in row or row.startswith((_DIRECT, _DURING))
-        if ends or _RECORD.match(row) or _FRAME.match(row) or counts_on([(0, row)]):
+        ends = not row.strip() or _HEAD in row or _links(row)
+        if ends or _RECORD.match(row.lstrip()) or _FRAME.match(row) or counts_on([(0, row)]):
             return
         yield row.rstrip()
 
@@ -167,14 +203,16 @@ def _frames(rows: Sequence[str]) -> Iterator[TracebackFrame]:
         match = _FRAME.match(row)
         if match is None:
             continue
-        source = rows[number + 1].strip() if number + 1 < len(rows) else ""
-        if match["test"]:  # pytest shows the source above, behind a mark
+        below = rows[number + 1] if number + 1 < len(rows) else ""
+        source = below.strip()
+        if match["test"] and not below.startswith(" "):
+            # pytest marks the source above
             marked = [above for above in rows[:number] if above.startswith(">")]
             source = marked[-1][1:].strip() if marked else source
         file = match["file"] or match["test"]
         yield TracebackFrame(
             file=file,
             location=f"{file}:{match['line'] or match['row']}",
-            function=match["function"] or "",
+            function=match["function"] or match["called"] or "",
             source="" if _FRAME.match(source) or _MARKS.match(source) else source,
         )

@@ -144,10 +144,14 @@ def _guilty(
             first = _by_summary(ledger, frozenset(ledger.watched)) or _first_raised(ledger)
         return first or _accuse_by_name(ledger) or _chain(ledger) or _alone(ledger)
     if root.by_type:
-        if _is_one_end(ledger) or _is_common(ledger, root, seen):
+        # Ranks share their packages.
+        shared = root.id == "python-import-failed" or _is_common(ledger, root, seen)
+        if _is_one_end(ledger) or shared:
             return None
         ended = _by_summary(ledger, frozenset(ledger.watched))
-        return (None if root.id in OF_ENVIRONMENT else ended) or _accuse_who_shows(ledger, seen)
+        return (None if OF_ENVIRONMENT.fullmatch(root.id) else ended) or _accuse_who_shows(
+            ledger, seen
+        )
     if not root.victim:
         return None if _is_common(ledger, root, seen) else _accuse_who_shows(ledger, seen)
     waited = frozenset(waits.ranks | set(ledger.watched))

@@ -48,7 +48,7 @@ _SHOWN = 20_000
 _ENOUGH = 20_000
 _FEW = 20
 # How much of a traceback is read on each side of its exception, and of how many in a log.
-_TRACEBACK, _MESSAGE = 1 << 15, 1 << 12
+_TRACEBACK, _MESSAGE = 1 << 15, 1 << 14
 _TRACEBACKS = 500
 
 # A traceback's last line, "torch.OutOfMemoryError: ..." or without text. Bounded for long words.
@@ -324,10 +324,12 @@ class _Reader:
         self, identities: set[str], signs: set[str], seen: LogLine, before: bytes
     ) -> Gravity | None:
         self.ledger.origin(seen.writer)
-        text = seen.text
+        text = strip_margin(seen.text)
         for identity in identities:
             self.ledger.failure(identity, seen)
-            if _EXCEPTION.match(text) and len(self.ledger.raised) < _TRACEBACKS:
+            raised = _EXCEPTION.match(text) or ends_traceback(text, _text(before))
+            raised = raised or text != seen.text or "died" in signs
+            if raised and len(self.ledger.raised) < _TRACEBACKS:
                 self.ledger.raised[seen.sighting.order] = parse(text, *seen.around())
         if not _ABOUT_OTHERS.isdisjoint(signs):
             self._peers.line(signs, seen, _text(before))
@@ -363,6 +365,9 @@ class _Reader:
             return Gravity.LEVEL
         if "died" in signs and not _CLOSED.search(text):
             self.ledger.note(self.ledger.deaths, text, row)
+            died = parse(text, *row.around())
+            if died.message or died.frames:
+                self.ledger.raised[row.sighting.order] = died
             return Gravity.FATAL
         if raised or "died" in signs:
             gravity = Gravity.FATAL

@@ -5,10 +5,10 @@ from tests.diagnosis.logs import of_text
 SITE = "/opt/env/lib/python3.11/site-packages"
 
 
-def traceback(last: str, *frames: tuple[str, str], prefix: str = "") -> str:
+def traceback(last: str, *frames: tuple[str, ...], prefix: str = "") -> str:
     rows = ["Traceback (most recent call last):"]
-    for file, source in frames:
-        rows += [f'  File "{file}", line 7, in <module>', f"    {source}"]
+    for file, source, *name in frames:
+        rows += [f'  File "{file}", line 7, in {(*name, "<module>")[0]}', f"    {source}"]
     return "".join(f"{prefix}{row}\n" for row in (*rows, *last.split("\n")))
 
 
@@ -18,19 +18,18 @@ YAML = traceback(
     (f"{SITE}/mkdocs/config.py", "import yaml"),
     prefix="[rank2]: ",
 )
-KEY = traceback(
-    "KeyError: 'DATA'", ("train.py", "os.environ['DATA']"), ("<frozen os>", "raise KeyError(key)")
-).replace('<frozen os>", line 7, in <module>', '<frozen os>", line 7, in __getitem__')
+KEY = traceback("KeyError: 'DATA'", ("train.py", "os.environ['DATA']"),
+                ("<frozen os>", "raise KeyError(key)", "__getitem__"))  # fmt: skip
 CHAIN = (
     traceback("FileNotFoundError: [Errno 2] No such file or directory: 'a.json'",
               ("train.py", "open(path)"))
     + "\nThe above exception was the direct cause of the following exception:\n\n"
     + traceback("RuntimeError: no data", ("train.py", "load()"))
 )  # fmt: skip
-GROUP = (
-    '  | Traceback (most recent call last):\n  |   File "t.py", line 7, in <module>\n'
-    "  |     f(y=1)\n  | TypeError: f() got an unexpected keyword argument 'y'\n"
-)
+GROUP = traceback("TypeError: f() got an unexpected keyword argument 'y'", ("t.py", "f(y=1)"),
+                  prefix="  | ")  # fmt: skip
+DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+THREAD = 'Thread 0x1 (most recent call first):\n  File "t.py", line 4 in main\n'
 
 
 @pytest.mark.parametrize(
@@ -70,6 +69,13 @@ GROUP = (
          "file", "-deps a"),
         (traceback("TypeError: f() takes 0 positional", (f"{SITE}/a.py", "f(x)")), "argument",
          "that a passes"),
+        (traceback("RuntimeError: x", ("t.py", "import a"), (f"{SITE}/a/b.py", "torch.f()")),
+         "import-failed", "the installed torch"),
+        (traceback("ImportError: No module named 'x'", ("t.py", "f()", "g"), ("u.py", "import x"))
+         + DURING + traceback("RuntimeError: failed", ("t.py", "raise")), "module", "at u.py:7"),
+        (("____ test_x ____\nt.py:3: in test_x\n    f(y=1)\nu.py:9: in f\n    g(y)\n"
+         "E   NameError: name 'y'\n"), "name", "at u.py:9"),
+        ("ImportError: No module named '_ctypes'\n", "module", "unset pythonhome"),
     ],
 )  # fmt: skip
 def test_an_exception_is_answered_by_its_type(text: str, kind: str, says: str) -> None:
@@ -81,9 +87,8 @@ def test_an_exception_is_answered_by_its_type(text: str, kind: str, says: str) -
 def test_a_lookup_is_the_line_of_who_looks_up() -> None:
     text = traceback("AttributeError: 'C' object has no attribute 'cap'",
                      (f"{SITE}/liger_kernel/gemma.py", "self.config.cap"),
-                     (f"{SITE}/transformers/configuration_utils.py", "return super().x"),
-                     ).replace('_utils.py", line 7, in <module>',
-                               '_utils.py", line 7, in __getattribute__')  # fmt: skip
+                     (f"{SITE}/transformers/configuration_utils.py", "return super().x",
+                      "__getattribute__"))  # fmt: skip
     assert f"in liger_kernel at {SITE}/liger_kernel/gemma.py:7" in of_text(text).causes[0].cause
 
 
@@ -122,11 +127,20 @@ def test_a_compiler_note_is_no_exception() -> None:
     assert of_text(noted).unexplained == ()
 
 
-def test_another_exception_says_where_it_was_raised() -> None:
-    text = traceback("ValueError: odd", ("train.py", "f()"), (f"{SITE}/torch/a.py", "raise x"))
-    assert of_text(text).unexplained[0].reading == (
-        f"ValueError is raised in torch at {SITE}/torch/a.py:7, from train.py:7: odd."
-    )
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        (traceback("ValueError: odd", ("t.py", "f()"), (f"{SITE}/torch/a.py", "raise x", "f")),
+         (f"ValueError is raised in torch at {SITE}/torch/a.py:7, from t.py:7: odd. "
+         "The call is `f()`.")),
+        (f"Fatal Python error: Aborted\n\n{THREAD}",
+         "Fatal Python error is raised at t.py:4: Aborted."),
+        ("terminate called after throwing an instance of 'std::x'\n  what():  full\n",
+         "std::x is raised: full. PYTHONFAULTHANDLER=1 shows the line of Python."),
+    ],
+)  # fmt: skip
+def test_another_exception_says_where_it_was_raised(text: str, reading: str) -> None:
+    assert of_text(text).unexplained[0].reading == reading
 
 
 def test_a_logged_traceback_in_a_good_training_accuses_nobody() -> None:
