@@ -92,7 +92,7 @@ def _is_unknown(run: str, before: str) -> bool:
         return _is_odd_number(run, before)
     if run.lower() in own_words():
         return _IS["short"].match(run) is not None  # Li
-    if is_hex(run):
+    if is_hex(run) and not _IS["plate"].match(run):
         return len(run) >= _HEX_LENGTH or sum(map(str.isdigit, run)) >= _DRAWN_LENGTH
     if not run.isascii() and re.search("[a-z]", run):  # an accent splits no name
         return True
