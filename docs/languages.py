@@ -46,7 +46,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the generated pages, and the Chinese of all."""
+    """Adds the generated pages and the changes, and the Chinese of all."""
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    files.append(File.generated(config, "changelog.md", content=changes))
     written = {file.src_uri: file.content_string for file in files.documentation_pages()}
     chinese = {name: site_page(page, translations()) for name, page in written.items()}
     texts: dict[str, str] = {}
@@ -68,8 +70,9 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: ob
     name = page.file.src_uri.removeprefix(FOLDER)
     boosts = [boost for place, boost in config.extra["boosts"].items() if name.startswith(place)]
     page.meta["search"] = {"boost": boosts[0]} if boosts else {"exclude": name in INDEXES}
-    if page.file.src_uri.startswith(FOLDER):
-        page.meta["tags"] = config.extra["words"].get(name.removesuffix(".md"), "").split()
+    words = config.extra["words"].get(name.removesuffix(".md"), "").split()
+    chinese = page.file.src_uri.startswith(FOLDER)
+    page.meta["tags"] = [word for word in words if chinese or word.isascii()]
     return markdown
 
 
