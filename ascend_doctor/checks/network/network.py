@@ -381,8 +381,6 @@ def _hccn_gateway(case: Case) -> Findings:
     for answer in answers(case):
         net, gateway = _network(answer), address(answer.gateway or "")
         own = address(answer.address or "")
-        if own is not None and own == address(answer.detect or ""):
-            yield TEXTS.finding("detects-itself", devices=(answer.device,), answer=answer)
         if net is None or net.num_addresses == 1 or gateway is None or own != gateway in net:
             fitting.append(answer)
             continue

@@ -22,11 +22,12 @@ _ONCE = {"address": "device_ip", "super_device": "super_device_id"}
 @TEXTS.check("rank-table")
 def rank_table(case: Case) -> Findings:
     npu_only(case)
-    environment, table, hccn = case.need(Environment), case.facts.rank_table, case.facts.hccn
-    known = hccn and any(device.address for device in hccn.devices)
-    if known and table and table.ranks and not [*_faults(case, table), *_stale(case, table)]:
+    environment, table = case.need(Environment), case.facts.rank_table
+    if _NAME not in {*environment.withheld, *environment.variables}:
         return
-    if _NAME in {*environment.withheld, *environment.variables}:
+    hccn = case.facts.hccn if table and table.ranks else None
+    known = hccn and any(device.address for device in hccn.devices)
+    if not known or not table or [*_faults(case, table), *_stale(case, table)]:
         yield TEXTS.finding("table-set")
 
 
