@@ -584,8 +584,8 @@ class PathEntry(Part, frozen=True, kw_only=True):
 class Environment(Section, frozen=True, kw_only=True):
     """Environment variables and the host's network.
 
-    ``variables`` holds values of an allow-list; ``withheld`` the names of set variables whose
-    values are not kept; ``absent_files`` name a file that does not exist. ``listening`` are
+    ``variables`` holds values of an allow-list, ``withheld`` the names of others; ``absent_files``
+    name a file that does not exist. ``listening`` are
     the used local TCP ports, None if unreadable. ``preloaded`` are the entries of LD_PRELOAD and
     where they are found. ``path_left_out`` are the entries of PATH that the doctor starts nothing
     from; None in records of earlier versions.
@@ -766,20 +766,19 @@ class Launch(Section, frozen=True, kw_only=True):
     """The launch command to judge with the machine. ``present``: there is one.
 
     ``program`` is megatron (a script of Megatron-LM), megatron-swift, swift, verl, or empty.
-    ``module`` is what python runs, by -m or as a file; ``absent`` that file, if it does not
-    exist. ``options`` holds the options that checks ask for, in Megatron's spelling with
-    underscores; flags without a value have "", and UNTOLD is an unknown part. ``flags`` are the
-    names of all options with two dashes, as written, ``one_dash`` the longer words behind one,
-    ``keys`` the dotted ones of Hydra, ``strays`` what its grammar refuses. ``values`` are those
-    that checks judge, by these names. No other value is kept, except that of PYTHONPATH.
-    ``partial``: unseen options may be given, ``open_environment``: variables.
-    ``launcher_seen``: those of the launcher are seen all the same. ``launcher`` is torchrun or
-    empty, ``launcher_options`` its options before the script, as written. ``unresolved`` are
-    the expressions behind this, with the option that each gives (``argument``). ``unexported``
-    are variables of the matrix that the script assigns for itself alone and does not use.
-    ``places`` are those of options and variables in the file. ``model_sizes`` are those of the
-    model ``model_name``, if known: layers, heads, kv_heads, experts, expert_ffn, and key_heads
-    and value_heads of gated delta nets. ``refusals`` are its framework's words, if asked.
+    ``module`` is what python runs, by -m or as a file; ``absent`` that file, if it is. ``options``
+    are those that checks ask for, in Megatron's spelling with underscores; flags have "", and
+    UNTOLD is an unknown part. ``flags`` are the names of all options with two dashes, ``one_dash``
+    the longer words behind one, ``keys`` the dotted ones of Hydra, ``strays`` what its grammar
+    refuses. ``values`` are those that checks judge, by these names; no other is kept, except
+    PYTHONPATH's. ``partial``: unseen options may be given, ``open_environment``: variables;
+    ``launcher_seen``: the launcher's are seen. ``launcher`` is torchrun or empty,
+    ``launcher_options`` its options before the script. ``unresolved`` are the expressions behind
+    this, with the option of each (``argument``). ``unexported`` are variables of the matrix that
+    the script assigns for itself alone and does not use. ``places`` are those in the file.
+    ``model_sizes`` are those of the model ``model_name``, if known: layers, heads, kv_heads,
+    experts, expert_ffn, and key_heads and value_heads of gated delta nets. ``refusals`` are its
+    framework's words, if asked.
     """
 
     present: bool = msgspec.field(name="given", default=False)

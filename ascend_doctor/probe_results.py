@@ -31,9 +31,8 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     are those that differ. ``error`` is the innermost exception as "Type: text"; ``seconds`` is
     the time in the probe. ``exit_code`` is negative for a signal, None if unknown. ``silent``
     are the seconds without a sign of life at the end of a run that timed out, ``idle`` those in
-    which it did nothing and waited for no processor; None if unknown. ``output`` are the last
-    lines of the rank; ``warnings`` counts each line that warns; ``stack`` has its threads at a
-    crash or at the end of the run.
+    which it waited for no processor either; None if unknown. ``output`` are the rank's last lines,
+    ``warnings`` counts each that warns, ``stack`` has its threads at a crash or at the end.
     """
 
     schema: int = SCHEMA
@@ -80,7 +79,7 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     probe's own ``deadline``. ``delayed`` are the seconds that it waited for a processor, ``load``
     is set if that was long. ``first_try``: how it timed out before. ``left_behind`` are processes
     that survived SIGKILL. ``not_started``: why a requested probe did not run. ``failed_after``: how
-    it ended in processes that others had used before it, if it ended better in its own.
+    it ended in processes that others had used, if better in its own.
     """
 
     probe: str

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ascend_doctor import __version__
-from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy, first_of, quantity, root_causes
 from ascend_doctor.judging.judge import Case, Check, judge
@@ -169,6 +169,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     patience_because: str = ""
     notices: tuple[str, ...] = ()
     subjects: tuple[Subject, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_INTERRUPTED if self.interrupted else self.verdict.exit_code
 
     @property
     def outcome(self) -> str:

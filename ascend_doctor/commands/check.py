@@ -33,7 +33,6 @@ from ascend_doctor.commands.options.probe_scope import (
 from ascend_doctor.commands.options.target import Examination, add_target_options
 from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.commands.so_far import SoFar
-from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.judging.expectations import Expectation
 from ascend_doctor.judging.judge import Case, Check
@@ -96,7 +95,7 @@ _USUAL = "preset expect python level only device nproc timeout formats files ver
 @layout_options
 @output_options
 @click.argument("launch", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
-def command(  # noqa: PLR0913 - the options of the command
+def command(
     *,
     examination: Examination,
     launch: tuple[str, ...],
@@ -132,7 +131,7 @@ def command(  # noqa: PLR0913 - the options of the command
         asked=msgspec.structs.replace(scope, nodes=nodes),
         expected=choose_expectations(output.expected, expect, examination.catalog),
     )
-    return conduct(examination, output, wish, only=only, skip=skip)
+    return make_report(examination, output, wish, only=only, skip=skip).exit_code
 
 
 def _is_program(word: str) -> bool:
@@ -153,19 +152,6 @@ def _explain_no_launch(word: str) -> click.UsageError:
             f"{word}: no such program; did you mean `ascend-doctor check --only {word}`?"
         )
     return click.UsageError(f"{word}: no such program; append a launch command after `--`")
-
-
-def conduct(
-    examination: Examination,
-    output: Output,
-    wish: Wish,
-    *,
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-) -> int:
-    """Examine and report; gives the exit code."""
-    report = make_report(examination, output, wish, only=only, skip=skip)
-    return EXIT_INTERRUPTED if report.interrupted else report.verdict.exit_code
 
 
 def make_report(

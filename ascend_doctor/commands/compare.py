@@ -71,7 +71,7 @@ from ascend_doctor.render.plain import one_line
 @patience_option()
 @click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="DUMP_A DUMP_B | -- COMMAND...")
-def command(  # noqa: PLR0913 - the options of the command
+def command(
     *,
     device: str,
     python: str | None,

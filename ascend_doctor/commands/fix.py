@@ -119,7 +119,7 @@ def _run(action: Action) -> str:
 @shape_option
 @patience_option()
 @matrix_option
-def command(  # noqa: PLR0913 - the options of the command
+def command(
     *,
     dry_run: bool,
     yes: bool,

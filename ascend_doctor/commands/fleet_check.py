@@ -58,7 +58,7 @@ _USUAL = "ray slurm doctor expect nodes gang level timeout device nproc only lis
 )
 @add_merged_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- SRUN OPTIONS...]")
-def command(  # noqa: PLR0913 - the options of the command
+def command(
     *,
     ray: str | None,
     slurm: bool,

@@ -48,7 +48,7 @@ _USUAL = "pid slurm watch keep formats files redact verbose"
 @verdict_options
 @matrix_option
 @output_options
-def command(  # noqa: PLR0913 - the options of the command
+def command(
     *,
     pid: int | None,
     slurm: str | None,

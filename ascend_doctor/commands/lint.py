@@ -86,7 +86,7 @@ _TO_GIVE = "give what starts the training, or append its command after `--`"
 @click.argument(
     "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FILE|DIR...] [-- COMMAND...]"
 )
-def command(  # noqa: PLR0913 - the options of the command
+def command(
     *,
     megatron: str,
     soc: str,

@@ -61,7 +61,7 @@ with_option = repeated(
 @flag("-v", "--verbose", help="Sources, patches and every doubt.")
 @matrix_option
 @shape_option
-def command(  # noqa: PLR0913 - a parameter an option
+def command(
     *,
     megatron: str | None,
     framework: str | None,

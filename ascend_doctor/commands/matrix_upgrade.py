@@ -58,7 +58,7 @@ _TITLES = {"breaks": "Breaks", "goes": "Goes", "comes": "Comes"}
 )
 @matrix_option
 @defaulted("--format", "shape", type=click.Choice(["text", "json"]), default="text")
-def command(  # noqa: PLR0913 - a parameter an option
+def command(
     *,
     lock: str | None,
     prefix: str | None,

@@ -107,7 +107,7 @@ def _ask(*words: str, text: str = "") -> str:
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:
-        done = subprocess.run(  # noqa: S603 - argument list, no shell
+        done = subprocess.run(  # noqa: S603 - no shell
             [*DOCTOR, *words],
             check=False,
             capture_output=True,

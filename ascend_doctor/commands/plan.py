@@ -100,7 +100,7 @@ _SHAPES = ("text", "json", "html")
     help="[default: the file's ending; text]",
 )
 @file_option("Write it there, whole or not at all.")
-def command(  # noqa: PLR0913 - the options of the command
+def command(
     *,
     launches: tuple[str, ...],
     name: str | None,

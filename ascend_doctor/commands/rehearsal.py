@@ -111,7 +111,7 @@ def hint_at_missing_packages(interpreter: str) -> None:
         notice(f"without {', '.join(lacking)} some probes are skipped; install with {command}")
 
 
-def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch
+def rehearse_launch(
     rehearsal: Rehearsal,
     launch: Sequence[str],
     *,

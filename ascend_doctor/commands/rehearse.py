@@ -4,7 +4,7 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from ascend_doctor.commands.check import Wish, conduct
+from ascend_doctor.commands.check import Wish, make_report
 from ascend_doctor.commands.options.check_filter import refuse_unknown, selection_options
 from ascend_doctor.commands.options.kinds import defaulted, flag, repeated
 from ascend_doctor.commands.options.launch import (
@@ -81,7 +81,7 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
 @selection_options
 @output_options
 @click.argument("launch", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
-def command(  # noqa: PLR0913 - the options of the command
+def command(
     *,
     output: Output,
     launch: tuple[str, ...],
@@ -140,7 +140,7 @@ def command(  # noqa: PLR0913 - the options of the command
     wish = Wish(
         level=level, device="npu", nproc=nproc, timeout=timeout, asked=replace(scope, small=True)
     )
-    return conduct(examination, output, wish, only=only, skip=skip)
+    return make_report(examination, output, wish, only=only, skip=skip).exit_code
 
 
 def _refuse_unused(launch: tuple[str, ...], named: tuple[str, ...]) -> None:

@@ -53,7 +53,7 @@ _USUAL = "expect timeout anyway log exit_verdict history nodes stall"
 @stall_option
 @output_options
 @click.argument("launch", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-def command(  # noqa: PLR0913 - the options of the command
+def command(
     *,
     examination: Examination,
     launch: tuple[str, ...],

@@ -60,7 +60,7 @@ def run_setup(
     return prover.exit_code
 
 
-def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
+def prepare(
     *,
     overlays: tuple[str, ...],
     mirrors: tuple[str, ...],

@@ -190,15 +190,14 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     ``undecided`` is what the logs say of a time-out without a ``guilty``. ``error_lines`` counts
     unexplained lines that read like an error; ``or_more_error_lines``: counting stopped in a log.
-    ``outlived`` has the first of ``outlived_lines``, which read like an error and which the run got
-    over. ``now`` is what the checks for it find on this machine, if asked. ``paste`` is a text for
-    a bug report. ``attempt`` is which of several runs in the logs this is, the last; ``step`` its
-    last training step, ``exit_status`` its known one. ``work`` is the last line that shows progress
-    or a good end; without it no run is fine. ``stall`` is from the gathered dumps and stacks.
-    ``without_log`` are ranks of the run, in a folder with a log of each other. ``timeline`` has the
-    ranks that failed or wait, the first to fail first, ``steps`` the last training
-    steps. ``excerpt`` are numbered lines round that of the cause, for a page. ``suspects``: lines
-    that a good run lacks.
+    ``outlived`` has the first of ``outlived_lines``, as of an error that the run got over.
+    ``now`` is what its checks find on this machine, if asked. ``paste`` is for a bug report.
+    ``attempt`` is the number of the last run in the logs, ``step`` its last training step,
+    ``exit_status`` its known one. ``work`` is the last line that shows progress or a good end;
+    without it no run is fine. ``stall`` is from dumps and stacks. ``without_log`` are ranks that
+    lack one among logs of all. ``timeline`` has the ranks that failed or wait,
+    the first to fail first, ``steps`` the last training steps. ``excerpt`` are numbered lines round
+    the cause's. ``suspects``: lines that a good run lacks.
     """
 
     schema: int = SCHEMA

@@ -82,7 +82,7 @@ class SlurmStep:
         """While srun runs; afterwards Slurm has nothing left of the step."""
         try:
             with open(self.log, "wb") as log:
-                self.process = subprocess.Popen(  # noqa: S603 - argument list, no shell
+                self.process = subprocess.Popen(  # noqa: S603 - no shell
                     (locate("srun", os.environ) or "srun", *self.argv[1:]),
                     stdin=subprocess.DEVNULL,
                     stdout=log,

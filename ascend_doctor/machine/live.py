@@ -167,7 +167,7 @@ class LiveMachine:
         program, clean = start_of(argv[0], self.env if env is None else env)
         _starting.append(argv[0])
         try:
-            process = subprocess.Popen(  # noqa: S603 - argument list, no shell
+            process = subprocess.Popen(  # noqa: S603 - no shell
                 [program, *argv[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -28,10 +28,10 @@ class StackRun(Row, frozen=True, kw_only=True):
 
     ``checkouts`` are commits, ``wheels`` versions of components; or, if the stack was put in use,
     versions and SHA-256 of all wheels, or file and SHA-256 of the source that one is built from.
-    ``additions`` are names of --with. ``differs`` is where the run departs from the row.
-    ``published``: wheels that ran as other builds, with the SHA-256 of the index.
+    ``additions``: names of --with. ``differs``: where the run departs from the row.
+    ``published``: wheels that ran as others, with the SHA-256 of the index.
     ``probes`` and ``imports`` passed, ``failed`` did not, ``unknown`` could not be determined.
-    ``losses`` are training losses by layout. ``stop`` is None if it ran.
+    ``losses``: by layout. ``stop`` is None if it ran.
     """
 
     date: str

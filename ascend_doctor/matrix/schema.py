@@ -352,9 +352,9 @@ class Family(Row, frozen=True, kw_only=True):
     ``id`` is the kernel folder's name (ascend910b ...). ``servers`` are the numbers of devices
     in servers, empty for any number. ``idle_hbm_mb`` is the largest figure seen at idle.
     ``first_torch_npu`` is the torch_npu train that knows a name first. In it and in ``names`` a
-    final ``*`` is any rest. ``first_vllm_ascend`` is the vllm-ascend whose documents list the
-    family first, "none" if they exclude it. ``node`` is the usual number of devices in a
-    server, 0 if unknown. ``network``: jobs of several servers send over addresses in ``planes``
+    final ``*`` is any rest. ``first_vllm_ascend``: whose documents list the family first, "none"
+    if they exclude it. ``node`` is the usual number of devices in a server, 0 if unknown.
+    ``network``: jobs of several servers send over addresses in ``planes``
     (of the first generation) or ``addresses``; over ``hccs`` inside a SuperPoD; over ``ports``
     of UB without addresses. ``topology``: every pair of a ``group`` of eight is linked, or
     every pair beside the two dies of a ``card``. ``inf_nan_only``: torch_npu refuses to let

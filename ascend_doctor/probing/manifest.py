@@ -18,11 +18,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """``MANIFEST`` of a file in probes/, read as text, as its imports may be missing.
 
     ``seconds`` and ``seconds_cpu`` are its deadlines: HCCL needs 140 s to report a failed link, and
-    operators compile at their first call. ``needs`` are the probes without which it would fail for
-    their reasons, including their needs. Under torchrun it shares its processes. ``forked``: a
-    process that has torch can fork it. ``soaks``: it lasts as many minutes as requested, beyond its
-    deadline. ``sized`` takes the parallel sizes without torchrun. ``agents``: it runs once on every
-    node, and starts the ranks there. ``does`` and ``on_cpu`` are its row in docs/probes.md.
+    operators compile at their first call. ``needs``: probes without which it would fail for
+    their reasons, with their needs. ``forked``: a process that has torch can fork it. ``soaks``: it
+    lasts the requested minutes longer. ``sized`` takes the parallel sizes without torchrun.
+    ``agents``: once on every node, where it starts the ranks. ``does``, ``on_cpu``: docs/probes.md.
     """
 
     order: int

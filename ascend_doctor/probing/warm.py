@@ -46,7 +46,7 @@ def warmed(requests: Sequence[ProbeRequest]) -> Iterator[None]:
         script = str(folder_of("probes") / "_together.py")
         argv = [first.python, script, "serve", first.device, str(number)]
         null = subprocess.DEVNULL
-        process = subprocess.Popen(  # noqa: S603 - argument list, no shell
+        process = subprocess.Popen(  # noqa: S603 - no shell
             argv, stdin=null, stdout=null, stderr=null, env=env, pass_fds=[number],
             start_new_session=True,
         )  # fmt: skip

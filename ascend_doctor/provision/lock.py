@@ -176,9 +176,9 @@ class Lock(_Piece, frozen=True, kw_only=True):
     ...), ``install`` the documented commands for them, by component. ``pythonpath``: paths relative
     to the stack's folder, in order. ``venv``: "venv", or the full path of a named environment.
     ``as_of``: the day after which files of indexes did not count; "" if all did. ``accepted`` are
-    documented conflicts that the user accepted, as WHO:WHAT, and what they are; errors of
-    ``accepted_checks`` do not keep it from use. ``preserved`` are packages that were there and that
-    setup left alone, in the file ``kept``. ``proof`` is None before the first run.
+    conflicts that the user accepted, as WHO:WHAT, and what they are; errors of ``accepted_checks``
+    do not keep it from use. ``preserved`` are packages that setup found and left alone, in the file
+    ``kept``. ``proof`` is None before the first run.
     """
 
     schema: int = SCHEMA

@@ -85,7 +85,7 @@ class Runner:
         """
         try:
             program, known = start_of(argv[0], shell or self._clean())
-            process = subprocess.Popen(  # noqa: S603 - argument list, no shell
+            process = subprocess.Popen(  # noqa: S603 - no shell
                 [program, *argv[1:]],
                 stdin=subprocess.PIPE if data else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

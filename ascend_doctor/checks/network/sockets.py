@@ -143,9 +143,9 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 def _reaches(interface: Interface, values: dict[str, str]) -> bool:
     """Up, with a fitting address."""
-    wanted = _VERSIONS.get(values.get("HCCL_SOCKET_FAMILY", ""), {4, 6})
+    fitting = _VERSIONS.get(values.get("HCCL_SOCKET_FAMILY", ""), {4, 6})
     versions = {parsed.version for text in interface.addresses if (parsed := address(text))}
-    return interface.up is not False and bool(versions & wanted)
+    return interface.up is not False and bool(versions & fitting)
 
 
 def _is_routable(text: str) -> bool:

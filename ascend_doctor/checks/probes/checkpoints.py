@@ -6,7 +6,17 @@ from typing import NamedTuple
 from ascend_doctor.checks.probes.known_failures import find_failure
 from ascend_doctor.checks.probes.numbers import against_reference
 from ascend_doctor.checks.probes.run_failures import ran
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, error, note, warning
+from ascend_doctor.judging import (
+    Case,
+    Finding,
+    Findings,
+    Remedy,
+    Texts,
+    Unknown,
+    error,
+    note,
+    warning,
+)
 from ascend_doctor.probe_records.common import Number
 from ascend_doctor.probe_records.training import (
     LayoutRecord,
@@ -101,6 +111,12 @@ class _Known(NamedTuple):
     remedy: Remedy | None = None
     refs: tuple[str, ...] = ()
 
+    def finding(self, title: str, observed: str, required: str) -> Finding:
+        because, remedy, refs = self.cause, self.remedy, self.refs
+        return error(
+            title, observed=observed, required=required, because=because, remedy=remedy, refs=refs
+        )
+
 
 _KNOWN = (
     _Known(
@@ -143,14 +159,10 @@ def _judge_saving(run: ProbeRun) -> Findings:
     for name, layout in run.first_record(SmokeTrainRecord).layouts.items():
         if failed := layout.saved and layout.saved.failed:
             text = next(iter(failed.values()))
-            known = _explain(text, _UNSAVED)
-            yield error(
+            yield _explain(text, _UNSAVED).finding(
                 f"checkpoint: the distributed optimizer cannot be saved under {name}",
                 observed=f"{text} ({', '.join(failed)})",
                 required="a checkpoint by megatron.core's dist_checkpointing",
-                because=known.cause,
-                remedy=known.remedy,
-                refs=known.refs,
             )
             return
 
@@ -177,14 +189,10 @@ def _judge_loading(result: ProbeResult, name: str, exact: bool, *, right: bool) 
         where = name if same else f"{name}, loaded as {outcome.layout}"
         for way, loaded in outcome.loaded.items():
             if loaded.error is not None:
-                known = _explain(loaded.error, _UNREADABLE)
-                yield error(
+                yield _explain(loaded.error, _UNREADABLE).finding(
                     f"checkpoint: what was saved cannot be loaded under {where}",
                     observed=f"{way}: {loaded.error}",
                     required="the training as it was",
-                    because=known.cause,
-                    remedy=known.remedy,
-                    refs=known.refs,
                 )
                 return
             if not right or loaded.off is None:

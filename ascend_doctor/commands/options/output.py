@@ -220,7 +220,7 @@ def put(file: str | None, text: str) -> None:
         write_whole(file, text)
 
 
-def _gather(  # noqa: PLR0913 - the options that it gathers
+def _gather(
     *,
     formats: tuple[str, ...],
     files: tuple[str, ...],

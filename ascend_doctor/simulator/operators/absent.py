@@ -30,9 +30,9 @@ def _members(key: str) -> list[int]:
     """The ranks of the world in the group, or the pair of a group, that a key is about."""
     *names, last = key.split("/")
     for name in reversed(names):
-        for group, known in c10d._world.pg_names.items():  # noqa: SLF001
+        for group, known in c10d._world.pg_names.items():
             if known == name or (name == "default_pg" and known in {"0", "default_pg"}):
-                places = c10d._world.pg_group_ranks[group]  # noqa: SLF001
+                places = c10d._world.pg_group_ranks[group]
                 ranks = sorted(places, key=places.__getitem__)
                 pair = last.split(":")
                 is_pair = len(pair) > 1 and all(each.isdigit() for each in pair)
@@ -115,11 +115,11 @@ def _rendezvous(*_: Any, **__: Any) -> Iterator[tuple[Any, int, int]]:
 def answer_for_absent() -> None:
     """Let groups of gloo be of this rank alone, and those of HCCL of the real ranks."""
     c10d.rendezvous = _rendezvous
-    make = c10d._new_process_group_helper  # noqa: SLF001
+    make = c10d._new_process_group_helper
 
     def helper(size: int, rank: int, ranks: Any, backend: Any, *args: Any, **named: Any) -> Any:
         if str(backend) == "gloo" and size > 1:
             backend = c10d.Backend("fake")
         return make(size, rank, ranks, backend, *args, **named)
 
-    c10d._new_process_group_helper = helper  # noqa: SLF001
+    c10d._new_process_group_helper = helper

@@ -23,7 +23,7 @@ _COMPUTED_HERE = frozenset({"aten::contiguous", "aten::native_dropout"})
 
 def registered(namespace: str) -> Iterator[tuple[str, Any]]:
     """Names and overloads of a namespace that torch_npu implements and that have a schema."""
-    for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):  # noqa: SLF001
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):
         space, _, rest = name.partition("::")
         packet, _, overload = rest.partition(".")
         if space == namespace:
@@ -36,11 +36,11 @@ def registered(namespace: str) -> Iterator[tuple[str, Any]]:
 
 def cpu_kernels() -> Iterator[tuple[str, Kernel]]:
     """A kernel for every registered aten operator that torch can compute on the CPU."""
-    on_cpu = torch._C._dispatch_has_computed_kernel_for_dispatch_key  # noqa: SLF001
+    on_cpu = torch._C._dispatch_has_computed_kernel_for_dispatch_key
     for name, operator in registered("aten"):
         if name in _NATIVE or name in _COMPUTED_HERE or not on_cpu(name, "CPU"):
             continue
-        schema = operator._schema  # noqa: SLF001
+        schema = operator._schema
         views = (r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
         if torch.Tag.inplace_view in operator.tags or any(views):
             continue
@@ -49,7 +49,7 @@ def cpu_kernels() -> Iterator[tuple[str, Kernel]]:
         elif name.startswith("aten::randperm"):
             yield name, _random(torch.ops.aten.randperm.generator, schema)
         else:
-            yield name, kernel_for(operator._op, schema)  # noqa: SLF001
+            yield name, kernel_for(operator._op, schema)
 
 
 def _random(operator: Any, schema: torch.FunctionSchema) -> Kernel:

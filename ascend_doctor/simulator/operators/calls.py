@@ -86,7 +86,7 @@ class _CallFile:
             return
         peer = dist.get_global_rank(group, args[1]) if method.transfers else None
         agreed = _describe(method, args)
-        stack = self._stack(sys._getframe(2))  # noqa: SLF001 - the caller of the wrapped method
+        stack = self._stack(sys._getframe(2))  # the caller of the wrapped method
         operation = "batch" if method.transfers and self._batched else ""
         self._write(
             [group.group_name, method.operation, operation, agreed, peer, time.time(), stack]

@@ -20,7 +20,7 @@ Tensor = torch.Tensor
     "npu::_npu_dtype_cast_backward",
 )
 def dtype_cast(x: Tensor, dtype: int, *_types: object, **_named: object) -> Tensor:
-    return torch.ops.aten._to_copy(x, dtype=dtype)  # noqa: SLF001
+    return torch.ops.aten._to_copy(x, dtype=dtype)
 
 
 @implements("npu::npu_dtype_cast_", "npu::copy_memory_")

@@ -29,7 +29,7 @@ _acl = ctypes.CDLL("libascendcl.so")
 _acl.sim_spend.argtypes = [ctypes.c_void_p, ctypes.c_double, ctypes.c_double, ctypes.c_char_p]
 _acl.aclrtSynchronizeStream.argtypes = [ctypes.c_void_p]
 _acl.sim_clock_read.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-_stream_of = torch_npu._C._npu_getCurrentRawStream  # noqa: SLF001
+_stream_of = torch_npu._C._npu_getCurrentRawStream
 
 
 def _read_rates() -> dict[str, float]:

@@ -52,7 +52,7 @@ def drawing(
     """
     torch.npu.init()
     index = torch.npu.current_device() if device.index is None else device.index
-    npu = generator or torch_npu.npu._get_generator(torch.device("npu", index))  # noqa: SLF001
+    npu = generator or torch_npu.npu._get_generator(torch.device("npu", index))
     if npu.device.type == "cpu":
         return draw(npu)
     seed, offset = _position(npu)
@@ -71,7 +71,7 @@ def elements_in(values: Sequence[Any]) -> int:
 
 def reserve(increment: int) -> tuple[int, int]:
     """Seed and offset of the current device's generator, which moves on (philox_engine_inputs)."""
-    npu = torch_npu.npu._get_generator(torch.device("npu", torch.npu.current_device()))  # noqa: SLF001
+    npu = torch_npu.npu._get_generator(torch.device("npu", torch.npu.current_device()))
     seed, offset = _position(npu)
     moved = (seed, offset + (increment + 3) // 4 * 4)
     _remember(moved, _twister_at(seed, offset).get_state())

@@ -19,8 +19,8 @@ from . import factories
 CPU = torch.device("cpu")
 KEPT_VIEWS = 4096
 _views: dict[tuple[Any, ...], torch.Tensor] = {}
-_storage_at = torch._C._construct_storage_from_data_pointer  # noqa: SLF001
-_drain_queue = torch_npu._C._npu_getCurrentRawStream  # noqa: SLF001
+_storage_at = torch._C._construct_storage_from_data_pointer
+_drain_queue = torch_npu._C._npu_getCurrentRawStream
 _settle = ctypes.CDLL("libascendcl.so").sim_settle
 _settle.argtypes = [ctypes.c_void_p]
 _query_stream = ctypes.CDLL("libascendcl.so").aclrtStreamQuery
@@ -74,7 +74,7 @@ def host(tensor: torch.Tensor) -> torch.Tensor:
     if result is None:
         result = _view(*address)
     if tensor.is_neg():
-        result = torch._neg_view(result)  # noqa: SLF001
+        result = torch._neg_view(result)
     return result.conj() if tensor.is_conj() else result
 
 

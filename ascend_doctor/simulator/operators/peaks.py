@@ -32,7 +32,7 @@ _MOST_LINES = 12
 # Whatever ends a rank later, what was seen of so many steps is kept.
 _STEPS_KEPT = 3
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_statistics = torch_npu._C._npu_memoryStats  # noqa: SLF001
+_statistics = torch_npu._C._npu_memoryStats
 
 
 class _Rank:
@@ -99,7 +99,7 @@ def look(operator: str, plan: Any) -> None:
     _note(bytes_now)
     if bytes_now > _rank.peak:
         _rank.peak, _rank.operator = bytes_now, operator
-        _rank.lines = _lines(sys._getframe(1))  # noqa: SLF001
+        _rank.lines = _lines(sys._getframe(1))
 
 
 def _note(bytes_now: int) -> None:
@@ -115,7 +115,7 @@ def _count_bytes() -> int:
 
 def _lines(frame: FrameType | None) -> list[str]:
     # Autograd computes gradients on a thread without lines; the main one waits for them.
-    return _lines_of(frame) or _lines_of(sys._current_frames()[threading.main_thread().ident or 0])  # noqa: SLF001
+    return _lines_of(frame) or _lines_of(sys._current_frames()[threading.main_thread().ident or 0])
 
 
 def _lines_of(frame: FrameType | None) -> list[str]:
@@ -130,7 +130,7 @@ def _lines_of(frame: FrameType | None) -> list[str]:
 
 def job_lines() -> list[str]:
     """The Python lines that called what runs, innermost first."""
-    return _lines(sys._getframe(1))  # noqa: SLF001
+    return _lines(sys._getframe(1))
 
 
 def write() -> None:

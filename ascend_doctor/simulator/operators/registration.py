@@ -49,7 +49,7 @@ def register() -> list[torch.library.Library]:
     for namespace in NAMESPACES:
         for name, operator in aten.registered(namespace):
             if name in FUNCTIONS:
-                kernels[name] = kernel_for(FUNCTIONS[name], operator._schema)  # noqa: SLF001
+                kernels[name] = kernel_for(FUNCTIONS[name], operator._schema)
     kernels["aten::contiguous"] = contiguous
     faults = read_faults()
     if any(f.kind == "nan" for f in faults):

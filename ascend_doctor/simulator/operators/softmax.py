@@ -14,8 +14,8 @@ Tensor = torch.Tensor
 def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     """In single precision: torch's CPU kernel sums float16 in float16, which ends at 65504."""
     if x.dtype != torch.float16:
-        return torch._log_softmax(x, dim, half_to_float)  # noqa: SLF001
-    return torch._log_softmax(x.float(), dim, half_to_float).to(x.dtype)  # noqa: SLF001
+        return torch._log_softmax(x, dim, half_to_float)
+    return torch._log_softmax(x.float(), dim, half_to_float).to(x.dtype)
 
 
 @implements("npu::npu_scaled_masked_softmax")

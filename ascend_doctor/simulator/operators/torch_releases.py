@@ -17,6 +17,6 @@ def override(library: Any, name: str, kernel: Any) -> None:
     if "allow_override" in inspect.signature(library.impl).parameters:
         library.impl(name, kernel, allow_override=True)
         return
-    taken = torch.library._impls  # type: ignore[attr-defined]  # noqa: SLF001 - the only way there is
+    taken = torch.library._impls  # type: ignore[attr-defined]
     taken.discard(f"{library.ns}/{name}/{library.dispatch_key}")
     library.impl(name, kernel)

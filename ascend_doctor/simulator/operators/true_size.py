@@ -81,14 +81,14 @@ class SizedKernel:
     def __init__(
         self, name: str, operator: Any, compute: Kernel, function: Callable[..., Any] | None
     ) -> None:
-        schema = operator._schema  # noqa: SLF001
+        schema = operator._schema
         self._name, self._compute, self._operator = name, compute, operator
         self._outputs = find_outputs(schema)
         self._sources = return_sources(schema)
         self._returns = len(schema.returns)
         self._numbers = any(word in name for word in _BY_NUMBER)
         self._takes_device = any(each.name == "device" for each in schema.arguments)
-        has_meta = torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "Meta")  # noqa: SLF001
+        has_meta = torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "Meta")
         self._ways = ([operator] if has_meta else []) + ([function] if function else [])
         self._plans: dict[Any, Any] = {}
 
@@ -206,13 +206,13 @@ def answer_by_meta(operators: dict[str, Any], computed: Iterable[str]) -> dict[s
     kernels: dict[str, Kernel] = {}
     known = frozenset(computed)
     for name, operator in operators.items():
-        schema = operator._schema  # noqa: SLF001
+        schema = operator._schema
         if (
             name.startswith("npu::")
             and name not in known
             and not find_outputs(schema)
             and not any(word in name for word in _NATIVE)
-            and torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "Meta")  # noqa: SLF001
+            and torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "Meta")
             and any("Tensor" in str(each.type) for each in schema.returns)
         ):
             kernels[name] = _refusing(name)

@@ -15,6 +15,15 @@ _PROBE = "entry-points"
 _OTHERS = ("registry", "fla")
 
 
+def _imported(case: Case, name: str, absent: str) -> EntryCase:
+    outcome = _cases(case).get(name)
+    if outcome is None:
+        raise NotApplicable(absent)
+    if outcome.error:
+        raise Unknown(outcome.error)
+    return outcome
+
+
 def _cases(case: Case) -> dict[str, EntryCase]:
     """Measurements by entry point. Raises Unknown, and NotApplicable for none."""
     cases = ran(case, _PROBE).first_record(EntryPointsRecord).cases
@@ -64,23 +73,15 @@ def framework_order(case: Case) -> Findings:
 
 @TEXTS.check("registry", level=1, probe=_PROBE)
 def registry(case: Case) -> Findings:
-    case_of_registry = _cases(case).get("registry")
-    if case_of_registry is None:
-        raise NotApplicable("no twinkle with Megatron models is installed")
-    if case_of_registry.error:
-        raise Unknown(case_of_registry.error)
-    if case_of_registry.order and case_of_registry.order.stack:
-        yield TEXTS.finding("early-import", importer=case_of_registry.order.stack[-1])
+    order = _imported(case, "registry", "no twinkle with Megatron models is installed").order
+    if order and order.stack:
+        yield TEXTS.finding("early-import", importer=order.stack[-1])
 
 
 @TEXTS.check("fla-owner", level=1, probe=_PROBE)
 def fla_owner(case: Case) -> Findings:
-    case_of_fla = _cases(case).get("fla")
-    if case_of_fla is None:
-        raise NotApplicable("flash-linear-attention and MindSpeed are not both installed")
-    if case_of_fla.error:
-        raise Unknown(case_of_fla.error)
-    owners = case_of_fla.owners
+    absent = "flash-linear-attention and MindSpeed are not both installed"
+    owners = _imported(case, "fla", absent).owners
     if len(set(owners.values())) > 1:
         yield TEXTS.finding(
             "two-owners",
