@@ -8,20 +8,18 @@ from itertools import dropwhile
 from operator import not_
 from typing import NamedTuple, TypeAlias
 
-from ascend_doctor.diagnosis.exceptions import OTHER, PATTERNS, Raised, TracebackFrame
+from ascend_doctor.diagnosis.exceptions import IS, OTHER, Raised, TracebackFrame
 from ascend_doctor.matrix.catalog import Catalog
 
-_BY_NAME = {kind: names for kind, names in PATTERNS.items() if "-" in kind}
-(_DAMAGED, _STREAM, _LIBRARY, _CUDA, _MODULE, _NAME, _ATTRIBUTE, _ARGUMENT, _REQUIRED, _DIVIDES,
- _OPTION, _PATH, _NAMED, _DISTRIBUTION, _IMPORTED, _UNSET, _READ, _REFUSED, _OBJECTS, _REFUSALS,
- _LAUNCH, _COMPILED, _OF_BODIES, OF_ENVIRONMENT) = [*PATTERNS.values()][-24:]  # fmt: skip
+_BY_NAME = {kind: names for kind, names in IS.items() if "-" in kind}
+OF_ENVIRONMENT = IS["environment"]
 # The exception or "", what its message says, the rule.
 _BY_WORDS = (
-    ("", _DIVIDES, "python-not-divisible"),
-    ("AttributeError", _ATTRIBUTE, "python-attribute"),
-    ("TypeError", _ARGUMENT, "python-argument"),
-    ("", _STREAM, "python-damaged-file"),
-    ("ImportError", _REQUIRED, "required-version-differs"),
+    ("", IS["divides"], "python-not-divisible"),
+    ("AttributeError", IS["attribute"], "python-attribute"),
+    ("TypeError", IS["argument"], "python-argument"),
+    ("", IS["stream"], "python-damaged-file"),
+    ("ImportError", IS["required"], "required-version-differs"),
 )
 _SHORT = 200
 _ALIASES = {"np": "numpy", "F": "torch", "nn": "torch", "dist": "torch"}
@@ -43,30 +41,30 @@ def classify(raised: Raised) -> str:
     source = raised.frames[-1].source if raised.frames else ""
     words = (kind for of, says, kind in _BY_WORDS if of in {"", name} and says.search(message))
     kind, of_python = next(words, ""), _is_of_python(raised)
-    unset = _UNSET.search(message) or (name == "KeyError" and _reads_environment(raised))
-    if _CUDA.search(message) or "assert torch.cuda.is_available()" in source:
+    unset = IS["unset"].search(message) or (name == "KeyError" and _reads_environment(raised))
+    if IS["cuda"].search(message) or "assert torch.cuda.is_available()" in source:
         return "python-cuda"
     read = not kind and name in {"ValueError", "JSONDecodeError"} and _find_variable(raised)
     if unset or read:
         return "python-environment-variable"
     if kind and not of_python:
         return kind
-    if _lacks_own_library(raised) or (_DAMAGED.fullmatch(name) and find_file(raised)):
+    if _lacks_own_library(raised) or (IS["damaged"].fullmatch(name) and find_file(raised)):
         return "python-damaged-file"
-    refused = _classify_refusal(name, message) if _REFUSALS.fullmatch(name) else ""
+    refused = _classify_refusal(name, message) if IS["refusals"].fullmatch(name) else ""
     kind = refused or _classify_name(name) or _classify_import(message)
-    of_body = of_python or (_OF_BODIES.fullmatch(kind) and ".so" not in message)
+    of_body = of_python or (IS["bodies"].fullmatch(kind) and ".so" not in message)
     return "python-import-failed" if of_body and raised.body else kind
 
 
 def _classify_refusal(name: str, message: str) -> str:
     if "Command '" in message:
         return ""
-    if _REFUSED.search(message):
+    if IS["refused"].search(message):
         return "python-environment-variable"
-    if _OPTION.search(first_line(message)):
+    if IS["option"].search(first_line(message)):
         return "python-options"
-    return "python-refused" if name != "AssertionError" and _OBJECTS.search(message) else ""
+    return "python-refused" if name != "AssertionError" and IS["objects"].search(message) else ""
 
 
 def _classify_name(name: str) -> str:
@@ -74,16 +72,18 @@ def _classify_name(name: str) -> str:
 
 
 def _classify_import(message: str) -> str:
-    if _NAME.search(message):
+    if IS["name"].search(message):
         return "python-import-name"
-    if _MODULE.search(message) or "attempted relative import" in message:
+    if IS["module"].search(message) or "attempted relative import" in message:
         return "python-missing-module"
-    return "python-attribute" if "module '" in message and _ATTRIBUTE.search(message) else OTHER
+    return (
+        "python-attribute" if "module '" in message and IS["attribute"].search(message) else OTHER
+    )
 
 
 def _is_of_python(raised: Raised) -> bool:
     """Whether Python's own modules lack a name."""
-    match = _NAME.search(raised.message) or _ATTRIBUTE.search(raised.message)
+    match = IS["name"].search(raised.message) or IS["attribute"].search(raised.message)
     module = match["module"] or "" if match and not match["partly"] else ""
     return module.partition(".")[0] in sys.stdlib_module_names
 
@@ -91,7 +91,7 @@ def _is_of_python(raised: Raised) -> bool:
 def _reads_environment(raised: Raised) -> bool:
     name = raised.message.strip("'\"")
     if not (raised.frames and name.isidentifier()):
-        return _LAUNCH.fullmatch(name) is not None
+        return IS["launch"].fullmatch(name) is not None
     last = raised.frames[-1]
     own = last.function == "__getitem__" and re.search(r"(?:^|[/ <])os(?:\.py|>)$", last.file)
     return bool(own) or "environ[" in last.source
@@ -99,22 +99,22 @@ def _reads_environment(raised: Raised) -> bool:
 
 def _lacks_own_library(raised: Raised) -> bool:
     package = next((frame.package for frame in reversed(raised.frames) if frame.package), "")
-    match = _LIBRARY.search(raised.message)
+    match = IS["library"].search(raised.message)
     return match is not None and match["stem"] in package
 
 
 def _find_variable(raised: Raised) -> str:
     """The variable that the innermost line or its caller reads."""
-    read = (_READ.search(frame.source) for frame in raised.own[:-3:-1])
+    read = (IS["read"].search(frame.source) for frame in raised.own[:-3:-1])
     return next((match["name"] for match in read if match), "")
 
 
 def find_file(raised: Raised) -> str:
     """The file that the message names, else the innermost source line."""
-    if raised.name != "UnicodeDecodeError" and (match := _NAMED.search(raised.message)):
+    if raised.name != "UnicodeDecodeError" and (match := IS["named"].search(raised.message)):
         return match["path"]
     texts = [raised.message, *(frame.source for frame in reversed(raised.frames)), raised.outer]
-    return next((match["path"] for text in texts if (match := _PATH.search(text))), "")
+    return next((match["path"] for text in texts if (match := IS["path"].search(text))), "")
 
 
 @dataclass
@@ -200,7 +200,7 @@ class Describer:
     def _callee_package(self, frame: TracebackFrame) -> str:
         """Of the compiled function that a line calls."""
         roots = re.findall(r"\b([A-Za-z]\w*)\.", frame.source)
-        root = next((name for name in roots if _COMPILED.fullmatch(name)), "")
+        root = next((name for name in roots if IS["compiled"].fullmatch(name)), "")
         return self.distribution(_ALIASES.get(root, root))
 
     def _importer(self, raised: Raised) -> str:
@@ -208,7 +208,7 @@ class Describer:
 
     def _plain(self, raised: Raised) -> _Case:
         last = raised.frames[-1].location if raised.frames else ""
-        match = _DISTRIBUTION.search(raised.message)
+        match = IS["distribution"].search(raised.message)
         words = {"name": match["name"] if match else "", "at": f" at {last}" if last else ""}
         variant = "usual" if raised.message else "silent"
         if re.search(r"\b[Pp]lease\b", raised.message):
@@ -220,15 +220,15 @@ class Describer:
     def _reinstall(self, raised: Raised) -> _Case:
         variant, words = self._plain(raised)
         frames = [*raised.frames[-1:], TracebackFrame(file=find_file(raised))]
-        library = _LIBRARY.search(raised.message)
+        library = IS["library"].search(raised.message)
         frame = frames[0 if library or _classify_name(raised.name) else -1]
-        imported = _IMPORTED.match(frame.source) if "null bytes" in raised.message else None
+        imported = IS["imported"].match(frame.source) if "null bytes" in raised.message else None
         other = imported[1].strip(".") if imported else ""
         package = self.distribution(other) if other else self.package_of(frame)
         return ("package" if frame.package else variant), words | {"package": package}
 
     def _missing_module(self, raised: Raised) -> _Case:
-        match = _MODULE.search(raised.message)
+        match = IS["module"].search(raised.message)
         if match is None:
             return "relative", {}
         module, names = match["module"], self.matrix.import_names
@@ -242,7 +242,7 @@ class Describer:
         if "is not a package" in raised.message:
             return "hidden", words
         # A module that a package imports by its name is of the caller.
-        stated = raised.frames and _IMPORTED.match(raised.frames[-1].source)
+        stated = raised.frames and IS["imported"].match(raised.frames[-1].source)
         importer = self._importer(raised) if stated else ""
         if "." in module and not listed:
             cut = importer == package and raised.frames[-1].package
@@ -251,7 +251,7 @@ class Describer:
         return ("own" if own else "usual"), words
 
     def _import_name(self, raised: Raised) -> _Case:
-        match = _NAME.search(raised.message)
+        match = IS["name"].search(raised.message)
         if match is None:
             return "usual", {}
         package, importer = self.distribution(match["module"]), self._importer(raised)
@@ -283,12 +283,12 @@ class Describer:
         return ("between" if other else "usual"), words | {"other": other}
 
     def _version(self, raised: Raised) -> _Case:
-        if (match := _REQUIRED.search(raised.message)) is None or match["name"]:
+        if (match := IS["required"].search(raised.message)) is None or match["name"]:
             return "usual", match.groupdict() if match else {}
         return "usual", {"name": match["needed"], "wanted": f"{match['needed']}>={match['least']}"}
 
     def _variable(self, raised: Raised) -> _Case:
-        unset, refused = _UNSET.search(raised.message), _REFUSED.search(raised.message)
+        unset, refused = IS["unset"].search(raised.message), IS["refused"].search(raised.message)
         name = "" if raised.name == "KeyError" else _find_variable(raised)
         name = refused["named"] or refused["name"] if refused else name
         if name and not unset:
@@ -296,10 +296,10 @@ class Describer:
             more = f" ascend-doctor explain {name} shows its values." if known else ""
             return "value", {"name": name, "more": more}
         name = unset["name"] if unset else raised.message.strip("'\"")
-        return ("launch" if _LAUNCH.fullmatch(name) else "usual"), {"name": name}
+        return ("launch" if IS["launch"].fullmatch(name) else "usual"), {"name": name}
 
     def _argument(self, raised: Raised) -> _Case:
-        match = _ARGUMENT.search(raised.message)
+        match = IS["argument"].search(raised.message)
         source = raised.frames[-1].source if raised.frames else ""
         called = ((match and (match["function"] or match["bound"])) or "").removesuffix(".__init__")
         owner, releases = self._find_owner(called, (match and match["argument"]) or "")
@@ -320,7 +320,7 @@ class Describer:
         return "", ""
 
     def _attribute(self, raised: Raised) -> _Case:
-        match = _ATTRIBUTE.search(raised.message)
+        match = IS["attribute"].search(raised.message)
         if match is None:
             return "module", {}
         words = match.groupdict("")

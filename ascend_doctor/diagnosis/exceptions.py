@@ -14,9 +14,7 @@ OTHER = "python-exception"
 
 # Names with - are answers by type.
 _ROWS = read_patterns(Path(__file__).with_name("exceptions.txt"))
-PATTERNS = {name: re.compile(row) for name, (row,) in _ROWS.items()}
-(_FRAME, _MARGIN, _TEST, _LAST, _CRASH, _RECORD, _MARKS, _PACKAGES, _SITE, _FILE, _PROBES,
- _STARTS, _LOOKUPS, *_) = PATTERNS.values()  # fmt: skip
+IS = {name: re.compile(row) for name, (row,) in _ROWS.items()}
 _HEAD = "Traceback (most recent call last)"
 _DIRECT, _DURING = "The above exception was the direct", "During handling of the above"
 
@@ -37,17 +35,17 @@ class TracebackFrame:
     @property
     def package(self) -> str:
         """Below site-packages; else ""."""
-        match = _SITE.match(self.file)
+        match = IS["site"].match(self.file)
         return match["package"].removesuffix(".py") if match else ""
 
     @property
     def is_standard(self) -> bool:
-        return _PACKAGES.match(self.file) is not None and not self.package
+        return IS["packages"].match(self.file) is not None and not self.package
 
     @property
     def passes_on(self) -> bool:
         """Of the standard library, of no file, or a lookup."""
-        looked_up = self.file.startswith("<") or _LOOKUPS.fullmatch(self.function)
+        looked_up = self.file.startswith("<") or IS["lookups"].fullmatch(self.function)
         return self.is_standard or bool(looked_up)
 
 
@@ -82,35 +80,40 @@ class Raised:
     @property
     def escaped(self) -> bool:
         """Whether its frames begin where a program does."""
-        return any(_STARTS.fullmatch(frame.function) for frame in self.frames[:1])
+        return any(IS["starts"].fullmatch(frame.function) for frame in self.frames[:1])
 
     @property
     def python(self) -> str:
         """The interpreter, by where packages lie."""
         framed = (frame.file for frame in (*self.frames, *self.callers))
-        for file in (*framed, *_FILE.findall(self.message)):
-            match = _PACKAGES.match(file)
-            if match and _SITE.match(file) and not match["prefix"].endswith("/.local"):
+        for file in (*framed, *IS["file"].findall(self.message)):
+            match = IS["packages"].match(file)
+            if match and IS["site"].match(file) and not match["prefix"].endswith("/.local"):
                 name = match["python"] if match["prefix"] == "/usr" else "python"
                 return f"{match['prefix']}/bin/{name}"
         return "python"
 
 
 def strip_margin(row: str) -> str:
-    return _MARGIN.sub("", row, count=1) if _MARGIN.match(row) else row
+    return IS["margin"].sub("", row, count=1) if IS["margin"].match(row) else row
 
 
 def ends_traceback(text: str, before: str) -> bool:
     rows = before.rstrip("\r\n").rsplit("\n", 3)[-2:]
-    framed = any('File "' in row or _MARKS.search(row) for row in rows)
-    return framed and _LAST.fullmatch(text) is not None and text[:5] != "File " and text[-1] != ")"
+    framed = any('File "' in row or IS["marks"].search(row) for row in rows)
+    return (
+        framed
+        and IS["last"].fullmatch(text) is not None
+        and text[:5] != "File "
+        and text[-1] != ")"
+    )
 
 
 def parse(last: str, before: Sequence[str], after: Sequence[str]) -> Raised:
     """The exception that begins with ``last``, among lines of its process."""
-    if crash := _CRASH.match(last):
+    if crash := IS["crash"].match(last):
         return _parse_crash(crash, after)
-    match = _LAST.match(last)
+    match = IS["last"].match(last)
     if match is None:
         return Raised(type=last, message="")
     rows, wraps, around = _own_rows([strip_margin(row) for row in before], last)
@@ -149,15 +152,15 @@ def _parse_crash(crash: re.Match[str], after: Sequence[str]) -> Raised:
     """What ended native code, with faulthandler's frames."""
     what = next((row for row in after[:3] if "what():" in row), "").partition("what():")[2].strip()
     rows = dropwhile(lambda row: "(most recent call first)" not in row, after)
-    rows = dropwhile(lambda row: not _FRAME.match(row), rows)
-    frames = (*reversed([*_frames([*takewhile(_FRAME.match, rows)])]),)
+    rows = dropwhile(lambda row: not IS["frame"].match(row), rows)
+    frames = (*reversed([*_frames([*takewhile(IS["frame"].match, rows)])]),)
     message = what if crash["type"] else crash[crash.lastindex or 0] if frames else ""
     return Raised(type=crash["type"] or "Fatal Python error", message=message, frames=frames)
 
 
 def _own_rows(before: Sequence[str], last: str) -> tuple[Sequence[str], str, Sequence[str]]:
     """The rows of the last traceback, what caused it, and the rows that it is quoted in."""
-    heads = [number for number, row in enumerate(before) if _HEAD in row or _TEST.match(row)]
+    heads = [number for number, row in enumerate(before) if _HEAD in row or IS["test"].match(row)]
     if not heads:
         # A SyntaxError of the started file has none.
         return before[-6:], "", ()
@@ -177,7 +180,7 @@ def _own_rows(before: Sequence[str], last: str) -> tuple[Sequence[str], str, Seq
 def _is_probe(name: str, frames: Sequence[TracebackFrame], link: str) -> bool:
     """Whether who handles it had looked something up itself."""
     own = [frame for frame in frames if not frame.passes_on]
-    probe = _PROBES.fullmatch(name.rpartition(".")[2]) and len(own) <= 1
+    probe = IS["probes"].fullmatch(name.rpartition(".")[2]) and len(own) <= 1
     # Of imports, the first says more if both failed.
     return bool(probe) and (link.startswith(_DURING) or not name.endswith(("tError", "dError")))
 
@@ -187,20 +190,25 @@ def _links(row: str) -> bool:
 
 
 def _is_last(row: str) -> bool:
-    return row[:1].isalpha() and _LAST.match(row) is not None and not _FRAME.match(row)
+    return row[:1].isalpha() and IS["last"].match(row) is not None and not IS["frame"].match(row)
 
 
 def _continue(after: Sequence[str]) -> Iterator[str]:
     for row in after[:_MAX_MESSAGE_ROWS]:
         ends = not row.strip() or _HEAD in row or _links(row)
-        if ends or _RECORD.match(row.lstrip()) or _FRAME.match(row) or counts_on([(0, row)]):
+        if (
+            ends
+            or IS["record"].match(row.lstrip())
+            or IS["frame"].match(row)
+            or counts_on([(0, row)])
+        ):
             return
         yield row.rstrip()
 
 
 def _frames(rows: Sequence[str]) -> Iterator[TracebackFrame]:
     for number, row in enumerate(rows):
-        match = _FRAME.match(row)
+        match = IS["frame"].match(row)
         if match is None:
             continue
         below = rows[number + 1] if number + 1 < len(rows) else ""
@@ -214,5 +222,5 @@ def _frames(rows: Sequence[str]) -> Iterator[TracebackFrame]:
             file=file,
             location=f"{file}:{match['line'] or match['row']}",
             function=match["function"] or match["called"] or "",
-            source="" if _FRAME.match(source) or _MARKS.match(source) else source,
+            source="" if IS["frame"].match(source) or IS["marks"].match(source) else source,
         )
