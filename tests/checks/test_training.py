@@ -27,18 +27,25 @@ STACK = {"megatron": "0.15.3", "through": "nothing"}
 
 
 def judge_probe(
-    probe: str, *layouts: Any, check: str = "", ranks: tuple[ProbeResult, ...] = (), **fields: Any
+    probe: str,
+    *layouts: Any,
+    check: str = "",
+    ranks: tuple[ProbeResult, ...] = (),
+    load: str = "",
+    **fields: Any,
 ) -> tuple[Finding, ...]:
     ranks = ranks or tuple(
         ProbeResult(rank=rank, ok=True, values={**STACK, "layouts": layout, **layout}, **fields)
         for rank, layout in enumerate(layouts)
     )
-    run = ProbeRun(probe=probe, device="npu", world_size=len(ranks), exit_code=0, ranks=ranks)
+    run = ProbeRun(
+        probe=probe, device="npu", world_size=len(ranks), exit_code=0, ranks=ranks, load=load
+    )
     return judge_probes(run, check=check or probe)
 
 
-def judge_training(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
-    return judge_probe("smoke-train", *({"TP2": rank} for rank in ranks))
+def judge_training(*ranks: dict[str, Any], load: str = "") -> tuple[Finding, ...]:
+    return judge_probe("smoke-train", *({"TP2": rank} for rank in ranks), load=load)
 
 
 def test_a_good_training_says_what_it_did() -> None:
@@ -231,6 +238,7 @@ def test_a_slow_step_is_a_warning_but_for_the_first() -> None:
     assert judge_training(change_value("seconds", 0, 99.0))[0].level is Level.OK
     (finding,) = judge_training(change_value("seconds", 5, 9.0))
     assert finding.level is Level.WARNING
+    assert judge_training(change_value("seconds", 5, 9.0), load="load 30")[0].level is Level.OK
 
 
 def test_nothing_was_trained() -> None:
