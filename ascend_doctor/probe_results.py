@@ -74,7 +74,7 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
 class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     """One launch. ``missing`` are ranks without a record, ``output`` the launcher's last lines.
 
-    ``argv`` is the command that repeats the probe by hand. ``exit_code`` is negative for a signal,
+    ``argv`` repeats the probe by hand. ``exit_code`` is negative for a signal,
     None if the launch never ended by itself. ``shortened``: the total time-out left less than the
     probe's own ``deadline``. ``delayed`` are the seconds that it waited for a processor, ``load``
     is set if that was long. ``first_try``: how it timed out before. ``left_behind`` are processes

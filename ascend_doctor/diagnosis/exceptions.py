@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, dropwhile, pairwise, takewhile
+from itertools import chain, compress, dropwhile, takewhile
 from pathlib import Path
 
 from ascend_doctor.diagnosis.working import counts_on
@@ -73,9 +73,10 @@ class Raised:
     def body(self) -> TracebackFrame | None:
         """The innermost line that a package ran at its import."""
         own = [frame for frame in self.frames if not frame.file.startswith("<frozen importlib")]
-        bodies = (body for caller, body in pairwise(own) if caller.function != "_run_code")
-        inner = [body for body in bodies if body.function == "<module>" and body.package]
-        return inner[-1] if inner else None
+        entered = [frame.file.endswith("__init__.py") for frame in own[:1]]
+        entered += [caller.function != "_run_code" for caller in own]
+        ran = [row for row in compress(own, entered) if row.package and row.function == "<module>"]
+        return ran[-1] if ran else None
 
     @property
     def escaped(self) -> bool:

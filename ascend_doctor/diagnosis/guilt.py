@@ -145,7 +145,8 @@ def _guilty(
         return first or _accuse_by_name(ledger) or _chain(ledger) or _alone(ledger)
     if root.by_type:
         # Ranks share their packages.
-        if _is_one_end(ledger) or _is_common(ledger, root, seen):
+        others = waits.ranks or ledger.watched or root.id != "python-import-failed"
+        if not others or _is_one_end(ledger) or _is_common(ledger, root, seen):
             return None
         ended = _by_summary(ledger, frozenset(ledger.watched))
         return (None if OF_ENVIRONMENT.fullmatch(root.id) else ended) or _accuse_who_shows(

@@ -178,7 +178,7 @@ class Lock(_Piece, frozen=True, kw_only=True):
     ``as_of``: the day after which files of indexes did not count; "" if all did. ``accepted`` are
     conflicts that the user accepted, as WHO:WHAT, and what they are; errors of ``accepted_checks``
     do not keep it from use. ``preserved`` are packages that setup found and left alone, in the file
-    ``kept``. ``proof`` is None before the first run.
+    ``kept``. ``proof``: None before the first run.
     """
 
     schema: int = SCHEMA

@@ -13,6 +13,7 @@ EXPLAINED = {
     "npu-smi-no-card + all-devices-gone": "no trace of an NPU is left",
     "inside-torchrun + two-cards": "eight processes are really too many for two cards",
     "all-links-sys + npu-smi-says-nothing + inside-torchrun": "npu-smi shows no device to link",
+    "all-links-sys + npu-smi-says-nothing + opp-of-another-cann": "npu-smi shows none to link",
     "link-empty + all-devices-gone": "there is no device to ask",
     "ports-reserved-in-part 60000-60015 + two-variables ['HCCL_HOST_SOCKET_PORT_RANGE', "
     "'61000-61050', 'HCCL_NPU_SOCKET_PORT_RANGE', '61020-61060', 'port-ranges']": (

@@ -147,7 +147,7 @@ def _judge_layout(run: ProbeRun, name: str) -> Findings:
         (max(seconds[1:], default=0.0) for seconds in _series(run, name, "seconds").values()),
         default=0,
     )
-    if slowest > _SLOW_STEP and not run.load:  # a busy machine is not a slow device
+    if slowest > _SLOW_STEP and not run.load:
         yield TEXTS.finding("slow-step", name=name, slowest=slowest, slow_step=_SLOW_STEP)
 
 
