@@ -190,9 +190,7 @@ def _run_hooks() -> None:
 
 
 def ask(path: str, argv: list[str]) -> int:
-    """Have a process forked; how it ended. None serves: its forks are no orphans of theirs."""
-    if "serve" in argv[2:3]:
-        return 1
+    """Have a process forked; how it ended."""
     listed = [int(name) for name in os.listdir("/proc/self/fd")]
     numbers = [number for number in listed if os.path.lexists(f"/proc/self/fd/{number}")]
     with socket.socket(socket.AF_UNIX) as connection:

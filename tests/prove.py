@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from ascend_doctor import __version__, timestamps
-from ascend_doctor.commands.options.kinds import defaulted, repeated
+from ascend_doctor.commands.options import defaulted, repeated
 from ascend_doctor.commands.options.launch import patience_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.errors import DataError

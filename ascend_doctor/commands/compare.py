@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 import msgspec
 
-from ascend_doctor.commands.options.kinds import defaulted, flag, repeated
+from ascend_doctor.commands.options import defaulted, flag, repeated
 from ascend_doctor.commands.options.launch import (
     memory_option,
     npus_option,

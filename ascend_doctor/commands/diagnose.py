@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from ascend_doctor.commands.options import flag, repeated
 from ascend_doctor.commands.options.input_file import InputFile
-from ascend_doctor.commands.options.kinds import flag, repeated
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.verdict import (

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from ascend_doctor.collect.cann_host import cann_host
+from ascend_doctor.commands.options import flag
 from ascend_doctor.commands.options.input_file import InputFile
-from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.language import say
 from ascend_doctor.machine.live import LiveMachine, Machine, is_directory

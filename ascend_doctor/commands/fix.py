@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from ascend_doctor.commands.check import Wish, make_report
+from ascend_doctor.commands.options import defaulted, flag
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.format_option import shape_option
-from ascend_doctor.commands.options.kinds import defaulted, flag
 from ascend_doctor.commands.options.launch import examined_option, patience_option
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.options.output import Output, redacts

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 import msgspec
 
-from ascend_doctor.commands.options.kinds import flag
+from ascend_doctor.commands.options import flag
 from ascend_doctor.commands.options.merged_output import (
     MergedOutputOptions,
     add_merged_options,

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ascend_doctor.commands.diagnose import conduct
-from ascend_doctor.commands.options.kinds import defaulted
+from ascend_doctor.commands.options import defaulted
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.verdict import VerdictOptions, verdict_options

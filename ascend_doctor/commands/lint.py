@@ -16,8 +16,8 @@ import click
 import msgspec
 
 from ascend_doctor import __version__
+from ascend_doctor.commands.options import flag
 from ascend_doctor.commands.options.check_filter import choose, selection_options
-from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.commands.options.launch import read_megatron
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ascend_doctor.commands.options.kinds import repeated
+from ascend_doctor.commands.options import repeated
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.matrix.queries import choose

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ascend_doctor.commands.matrix import write
+from ascend_doctor.commands.options import flag, repeated
 from ascend_doctor.commands.options.format_option import shape_option
-from ascend_doctor.commands.options.kinds import flag, repeated
 from ascend_doctor.commands.options.launch import framework_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ascend_doctor.commands.options import defaulted, repeated
 from ascend_doctor.commands.options.input_file import InputFile, prefix_option
-from ascend_doctor.commands.options.kinds import defaulted, repeated
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN

@@ -5,8 +5,8 @@ import time
 
 import click
 
+from ascend_doctor.commands.options import flag
 from ascend_doctor.commands.options.input_file import InputFile
-from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.commands.options.merged_output import (
     MergedOutputOptions,
     add_merged_options,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from ascend_doctor.commands.options import defaulted, flag
 from ascend_doctor.commands.options.format_option import FormatOption
 from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.input_file import InputFile
-from ascend_doctor.commands.options.kinds import defaulted, flag
 from ascend_doctor.commands.options.launch import read_megatron, timeout_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import file_option, put

@@ -5,8 +5,8 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from ascend_doctor.commands.check import Wish, make_report
+from ascend_doctor.commands.options import defaulted, flag, repeated
 from ascend_doctor.commands.options.check_filter import refuse_unknown, selection_options
-from ascend_doctor.commands.options.kinds import defaulted, flag, repeated
 from ascend_doctor.commands.options.launch import (
     level_option,
     memory_option,

@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from ascend_doctor.commands.check import Wish, make_report
+from ascend_doctor.commands.options import flag, repeated
 from ascend_doctor.commands.options.input_file import InputFile
-from ascend_doctor.commands.options.kinds import flag, repeated
 from ascend_doctor.commands.options.launch import timeout_option
 from ascend_doctor.commands.options.output import Output, file_option
 from ascend_doctor.commands.options.target import Examination, add_target_options

@@ -15,9 +15,9 @@ from ascend_doctor.commands.kept_launch import (
     ranks_failed,
     run_kept,
 )
+from ascend_doctor.commands.options import defaulted, flag
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
-from ascend_doctor.commands.options.kinds import defaulted, flag
 from ascend_doctor.commands.options.launch import patience_option, stall_option, timeout_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.run_verdict import RunVerdict, run_verdict_options

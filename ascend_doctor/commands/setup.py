@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from ascend_doctor.commands.options import defaulted, flag, repeated
 from ascend_doctor.commands.options.input_file import InputFile, prefix_option
-from ascend_doctor.commands.options.kinds import defaulted, flag, repeated
 from ascend_doctor.commands.options.launch import framework_option, patience_option
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.short_help import ShortHelpCommand

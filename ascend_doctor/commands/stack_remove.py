@@ -2,8 +2,8 @@
 
 import click
 
+from ascend_doctor.commands.options import flag
 from ascend_doctor.commands.options.input_file import prefix_option
-from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.findings import show_bytes
 from ascend_doctor.language import say
 from ascend_doctor.provision.kept import list_stacks, remove_stacks, remove_unused_wheels

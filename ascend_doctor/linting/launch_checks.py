@@ -36,7 +36,10 @@ def findings(
     *,
     allow_unresolved: bool = False,
 ) -> tuple[Finding, ...]:
-    """What is wrong with a subject, each with its place. Never raises."""
+    """What is wrong with a subject, each with its place. Never raises.
+
+    ``allow_unresolved``: values that only the running shell knows are no reason for "unknown".
+    """
     facts = msgspec.structs.replace(
         base,
         launch=subject.launch,

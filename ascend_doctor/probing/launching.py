@@ -29,7 +29,7 @@ POLL = 0.05
 DUMP_SECONDS = 0.5
 END_SECONDS = 1.0
 LAUNCHER_BYTES = 64 << 10
-# To run a probe.
+# With less a probe is reported as not run.
 LEAST_SECONDS = 1.0
 # The socket of a manager, by which Megatron writes checkpoints: "/pymp-", "/listener-" and eight
 # characters each (Python's multiprocessing/util.py and connection.py).

@@ -17,7 +17,7 @@ from ascend_doctor.probing.warm import warmed
 
 
 class Extent(NamedTuple):
-    """``small``: the sizes of the CPU under torchrun, for a device that is one."""
+    """How far probes go; ``small``: by the sizes of the CPU, under torchrun."""
 
     nodes: LaunchNodes = LaunchNodes()
     sizes: tuple[tuple[str, int], ...] = ()

@@ -66,11 +66,12 @@ def fork(
     """Start a launch without an import; None where it has to be started as it is."""
     for orders, process in _warm:
         order = json.dumps({"command": argv[1:], "env": env, "folder": folder}).encode()
-        try:
+        with contextlib.suppress(OSError, ValueError, psutil.Error):
             socket.send_fds(orders, [order], [output, output])
-            forked = int(orders.recv(32))
-            orders.recv(32)  # it is a child of this process from here on
-            return Forked(forked)
-        except (OSError, ValueError, psutil.Error):
-            process.kill()
+            child = Forked(int(orders.recv(32)))
+            orders.recv(32)
+            if child.ppid() == os.getpid():
+                return child
+            child.kill()  # a server behind a wrapper forked it, and sees its end
+        process.kill()
     return None

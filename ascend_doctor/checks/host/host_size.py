@@ -43,10 +43,7 @@ def _host_memory(case: Case) -> Findings:
         else "See what takes the memory",
         commands=()
         if container(case)
-        else (
-            "ps aux --sort=-rss | head -n 15",
-            "sysctl vm.nr_hugepages vm.overcommit_memory",
-        ),
+        else ("ps aux --sort=-rss | head -n 15", "sysctl vm.nr_hugepages vm.overcommit_memory"),
     )
 
 

@@ -6,17 +6,8 @@ from typing import NamedTuple
 from ascend_doctor.checks.probes.known_failures import find_failure
 from ascend_doctor.checks.probes.numbers import against_reference
 from ascend_doctor.checks.probes.run_failures import ran
-from ascend_doctor.judging import (
-    Case,
-    Finding,
-    Findings,
-    Remedy,
-    Texts,
-    Unknown,
-    error,
-    note,
-    warning,
-)
+from ascend_doctor.findings import Finding
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, error, note, warning
 from ascend_doctor.probe_records.common import Number
 from ascend_doctor.probe_records.training import (
     LayoutRecord,

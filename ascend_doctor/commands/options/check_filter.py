@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from ascend_doctor.checks import all_checks, static_checks
-from ascend_doctor.commands.options.kinds import repeated
+from ascend_doctor.commands.options import repeated
 from ascend_doctor.judging.expectations import Expectation
 from ascend_doctor.judging.judge import Check
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ascend_doctor.commands.options.kinds import defaulted
+from ascend_doctor.commands.options import defaulted
 from ascend_doctor.machine import watchdog
 from ascend_doctor.machine.patience import EMULATED, MOST, VARIABLE
 

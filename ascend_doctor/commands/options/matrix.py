@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from ascend_doctor.commands.options import repeated
 from ascend_doctor.commands.options.input_file import InputFile
-from ascend_doctor.commands.options.kinds import repeated
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 

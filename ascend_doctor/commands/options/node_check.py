@@ -7,9 +7,9 @@ import sys
 import click
 import msgspec
 
+from ascend_doctor.commands.options import flag
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.gather import gather_options
-from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.commands.options.launch import (
     device_option,
     level_option,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from ascend_doctor.commands.options import defaulted, flag, repeated
 from ascend_doctor.commands.options.format_option import FormatOption
 from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.input_file import InputFile
-from ascend_doctor.commands.options.kinds import defaulted, flag, repeated
 from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Excerpt, Finding, Level
 from ascend_doctor.machine.files import append_text, not_trusted, why_not_written, write_whole

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from ascend_doctor.commands.options import defaulted, flag
 from ascend_doctor.commands.options.gather import gather_options
-from ascend_doctor.commands.options.kinds import defaulted, flag
 from ascend_doctor.patterns import defer
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from ascend_doctor.commands.arming import is_of_one_node
+from ascend_doctor.commands.options import flag
 from ascend_doctor.commands.options.gather import gather_options
-from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_EXCLUDE, EXIT_RESTART, EXIT_STOP
 from ascend_doctor.machine.files import reason

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from ascend_doctor.commands.options import flag
 from ascend_doctor.commands.options.gather import Decorator, gather_options
-from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.scratch import temporary
 from ascend_doctor.render.notices import notice

@@ -3,8 +3,8 @@
 import click
 import msgspec
 
+from ascend_doctor.commands.options import flag
 from ascend_doctor.commands.options.gather import gather_options
-from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.shrinking.true_size import TrueSize
 
 _MAX_WORLD = 1024

@@ -4,9 +4,9 @@ import click
 import msgspec
 from msgspec.structs import replace
 
+from ascend_doctor.commands.options import flag, repeated
 from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.input_file import InputFile
-from ascend_doctor.commands.options.kinds import flag, repeated
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.diagnosis.result import Diagnosis, JobVerdict
 from ascend_doctor.exits import EXIT_EXCLUDE, EXIT_OK, EXIT_RESTART, EXIT_STOP, EXIT_UNKNOWN
