@@ -39,6 +39,11 @@ _SLOT = re.compile(r"\{[^{}]+\}")
 _OWN = re.compile(r"^ascend-doctor (?:matrix (?:show|why|list)|explain)\b")
 _SHELL = ("export", "unset", "source")
 _ANSWER = "accelerators asdrv_ ascend_ davinci libstdc++"  # what remedies look for with grep
+_STUBS = """
+    X ascend-doctor cat conda df dmesg docker du find findmnt fuser getent git hccn_tool id ip kill
+    kubectl ldconfig ls lsmod lspci mkdir mv npu-smi pip ps python python3 ray reboot rm ss sudo
+    sysctl taskset timeout ulimit
+"""
 _PATHS = (
     "/usr/local/Ascend/driver/tools/hccn_tool",
     "/opt/venv/bin/python",
@@ -124,7 +129,7 @@ def run(command: str, folder: Path) -> tuple[int, list[str], str]:
     calls = folder / "calls"
     calls.write_text("")
     stub = f'#!/bin/bash\necho "$(basename "$0") $*" >> {calls}\necho "{_ANSWER}"\n'
-    for name in _stubs() if not (stubs / "sudo").exists() else ():
+    for name in _STUBS.split() if not (stubs / "sudo").exists() else ():
         (stubs / name).write_text(stub)
         (stubs / name).chmod(0o755)
     text = command
@@ -139,42 +144,6 @@ def run(command: str, folder: Path) -> tuple[int, list[str], str]:
         check=False,
     )
     return done.returncode, calls.read_text().splitlines(), done.stderr
-
-
-def _stubs() -> tuple[str, ...]:
-    return (
-        *(
-            "npu-smi",
-            "lspci",
-            "lsmod",
-            "sudo",
-            "docker",
-            "git",
-            "kill",
-            "ps",
-            "hccn_tool",
-            "python",
-        ),
-        *(
-            "taskset",
-            "timeout",
-            "ascend-doctor",
-            "fuser",
-            "dmesg",
-            "reboot",
-            "ip",
-            "ss",
-            "df",
-            "du",
-            "id",
-            "ls",
-            "cat",
-            "rm",
-            "python3",
-            "X",
-        ),
-        *("ldconfig", "conda", "pip", "kubectl", "ulimit", "ray", "find", "sysctl", "mkdir", "mv"),
-    )
 
 
 @functools.cache

@@ -22,6 +22,7 @@ EXPECTED = read_yaml(Path(__file__).with_name("samples.yaml"))
 # Read by diagnosis, redaction and fuzzing, not by collectors.
 UNPARSED = re.compile(
     r"hccl/(err-|hccl_test|ascend-dmi)|torch_npu/|hccn_tool/(ub_)?ping-|npu-smi/version"
+    r"|driver/upgrade-tool-firmware-|system/lspci-910-"
 )
 
 
