@@ -40,11 +40,20 @@ class Container(Part, frozen=True, kw_only=True):
 
 
 class Limit(Part, frozen=True, kw_only=True):
-    """One resource limit. ``-1`` stands for unlimited."""
+    """A limit of a process, or a setting of the kernel. ``-1`` stands for unlimited."""
 
     name: str
     soft: int
     hard: int
+    used: int | None = None
+
+
+class OddLine(Part, frozen=True, kw_only=True):
+    """A line outside of the grammar of its file."""
+
+    path: str
+    line: int
+    text: str
 
 
 class Host(Section, frozen=True, kw_only=True):
@@ -74,6 +83,8 @@ class Host(Section, frozen=True, kw_only=True):
     cpu_governors: tuple[str, ...] = ()
     page_size: int | None = None
     hosts: dict[str, str] = {}
+    name_services: tuple[str, ...] = ()
+    odd_lines: tuple[OddLine, ...] = ()
 
 
 class FileSystem(Part, frozen=True, kw_only=True):
@@ -96,10 +107,19 @@ class FileSystem(Part, frozen=True, kw_only=True):
 
 
 class Storage(Section, frozen=True, kw_only=True):
-    """File systems that jobs write to. ``untold``: those that did not answer."""
+    """File systems that jobs write to. ``untold``: those that did not answer.
+
+    ``mounts`` are options by the place of a mount.
+    """
 
     places: tuple[FileSystem, ...] = ()
     untold: tuple[str, ...] = ()
+    mounts: dict[str, str] = {}
+
+    def options(self, path: str) -> list[str]:
+        """Those of the mount that a path is on."""
+        points = [each for each in self.mounts if f"{path}/".startswith(f"{each.rstrip('/')}/")]
+        return self.mounts[max(points, key=len)].split(",") if path and points else []
 
 
 # ---------------------------------------------------------------- driver
@@ -146,6 +166,8 @@ class InstallInfo(Part, frozen=True, kw_only=True):
     closed: bool = False
     driver_path: str | None = None
     driver_status: str | None = None
+    group: str | None = None
+    for_all: bool = False
 
 
 class DockerRuntime(Part, frozen=True, kw_only=True):
@@ -584,16 +606,17 @@ class PathEntry(Part, frozen=True, kw_only=True):
 class Environment(Section, frozen=True, kw_only=True):
     """Environment variables and the host's network.
 
-    ``variables`` holds values of an allow-list, ``withheld`` the names of others; ``absent_files``
-    name a file that does not exist. ``listening`` are
-    the used local TCP ports, None if unreadable. ``preloaded`` are the entries of LD_PRELOAD and
-    where they are found. ``path_left_out`` are the entries of PATH that the doctor starts nothing
-    from; None in records of earlier versions.
+    ``variables`` holds values of an allow-list, ``withheld`` the names of others; ``odd_paths`` say
+    what is wrong with the path of a variable. ``locales`` are the installed ones, None if not
+    listed. ``listening`` are the used local TCP ports, None if unreadable. ``preloaded`` are the
+    entries of LD_PRELOAD and where they are found. ``path_left_out`` are the entries of PATH that
+    the doctor starts nothing from; None in records of earlier versions.
     """
 
     variables: dict[str, str] = {}
     withheld: tuple[str, ...] = ()
-    absent_files: tuple[str, ...] = ()
+    odd_paths: dict[str, str] = {}
+    locales: tuple[str, ...] | None = None
     interfaces: tuple[Interface, ...] | None = None
     listening: tuple[int, ...] | None = None
     local_port_range: tuple[int, int] | None = None

@@ -66,6 +66,8 @@ def parse_install_info(text: str) -> InstallInfo:
     return InstallInfo(
         driver_path=values.get("Driver_Install_Path_Param") or None,
         driver_status=values.get("Driver_Install_Status") or None,
+        group=values.get("UserGroup") or None,
+        for_all=values.get("Driver_Install_For_All") == "yes",
     )
 
 

@@ -2,18 +2,25 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from ascend_doctor.collect.interfaces import interfaces, listening_ports
 from ascend_doctor.collect.loader import find_library
 from ascend_doctor.collect.program_folders import read_left_out
 from ascend_doctor.facts import Environment, Interface, Library
-from ascend_doctor.machine.live import Machine, NotRecorded, exists, read_or_none
+from ascend_doctor.machine.live import Machine, NotRecorded, exists, names_or_none, read_or_none
+from ascend_doctor.matrix.schema import Variable
+from ascend_doctor.patterns import defer
 
 _RELATED = re.compile(
     r"(ASCEND|HCCL|TORCH|NPU|CANN|ATB_|LCCL|MEGATRON|MINDSPEED|TWINKLE|SWIFT|RAY_EXPERIMENTAL|VLLM"
     r"|GLOO|TP_SOCKET|PYTORCH|LD_PRELOAD|CUDA_|NCCL_|OMP_|WORLD_SIZE|RANK|MASTER_)"
 )
 _LISTEN = "0A"
+_PATHS = {"path", "folder", "made_path"}
+# Groups whose names are no hint that another was meant.
+_OTHERS = {"python", "host", "scheduler"}
+_LOGIN = defer(r"^(\w+://)?[^@/]*@")
 # Letters that a name shares with the one it is a slip of.
 _HEAD = 5
 
@@ -32,17 +39,19 @@ def parse_port_range(text: str) -> tuple[int, int] | None:
     return (int(match.group(1)), int(match.group(2))) if match else None
 
 
-def environment(machine: Machine, shown: Sequence[str], files: Sequence[str] = ()) -> Environment:
-    """Variables by the allow-list ``shown``; of related others only the names.
-
-    ``files``: variables whose files have to exist, colons between them.
-    """
+def environment(machine: Machine, rows: Sequence[Variable]) -> Environment:
+    """Variables by the allow-list ``rows``; of related others only the names."""
     env = machine.env
     reserved = read_or_none(machine, "/proc/sys/net/ipv4/ip_local_reserved_ports")
-    heads = {name[:_HEAD] for name in shown if "_" in name}
+    shown = {row.name: row for row in rows if row.show}
+    heads = {row.name[:_HEAD] for row in rows if row.show and row.group not in _OTHERS}
     return Environment(
         source="environment of this process, /proc/net, /proc/sys/net",
-        variables={name: env[name] for name in sorted(shown) if name in env},
+        variables={
+            name: _LOGIN.sub(r"\1", env[name]) if shown[name].type == "url" else env[name]
+            for name in sorted(shown)
+            if name in env
+        },
         withheld=tuple(
             sorted(
                 name
@@ -50,13 +59,14 @@ def environment(machine: Machine, shown: Sequence[str], files: Sequence[str] = (
                 if name not in shown and (_RELATED.match(name) or name[:_HEAD] in heads)
             )
         ),
-        absent_files=tuple(
-            name
-            for name in files
-            if any(
-                "/" in path and not exists(machine, path) for path in env.get(name, "").split(":")
-            )
-        ),
+        odd_paths={
+            row.name: odd
+            for row in rows
+            if row.type in _PATHS and env.get(row.name)
+            for path in env[row.name].split(":")
+            if (odd := _odd(machine, row.type, path))
+        },
+        locales=_locales(machine),
         interfaces=tuple(
             Interface(
                 name=interface["name"], addresses=tuple(interface["addresses"]), up=interface["up"]
@@ -71,6 +81,25 @@ def environment(machine: Machine, shown: Sequence[str], files: Sequence[str] = (
         preloaded=tuple(_preloads(machine)),
         path_left_out=read_left_out(machine),
     )
+
+
+def _odd(machine: Machine, kind: str, path: str) -> str:
+    """What is wrong with a path; what may not be seen is not."""
+    if not path.startswith("/"):
+        return "is not absolute"
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        is_file = machine.status(path).kind != "directory"
+        return "is not a folder" if is_file and kind != "path" else ""
+    if kind == "made_path":
+        above = path.rpartition("/")[0]
+        return _odd(machine, kind, above) if above else ""
+    return "" if exists(machine, path) else "does not exist"
+
+
+def _locales(machine: Machine) -> tuple[str, ...] | None:
+    """Folders of locales, None where an archive has others."""
+    names = names_or_none(machine, "/usr/lib/locale")
+    return None if names is None or "locale-archive" in names else names
 
 
 def _preloads(machine: Machine) -> Iterator[Library]:

@@ -4,13 +4,15 @@ import mmap
 import os
 import re
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from ascend_doctor.collect.file_grammar import odd_lines
 from ascend_doctor.collect.loader import find_library
 from ascend_doctor.facts import Container, Host, Limit
 from ascend_doctor.machine.live import Machine, NotRecorded, exists, matches, read_or_none
+from ascend_doctor.patterns import defer
 
 _LIMITS = ("NOFILE", "MEMLOCK", "NPROC", "STACK", "FSIZE", "AS", "DATA", "CPU")
 _CAP_SYS_MODULE = 16  # linux/include/uapi/linux/capability.h
@@ -20,6 +22,15 @@ _CGROUP_NO_LIMIT = 1 << 60
 _CGROUPS = "/sys/fs/cgroup"
 # cpu.max is quota and period; "max" stands for none.
 _QUOTA_WORDS = 2
+_LARGEST = (1 << 63) - 1
+_NUMBERS = defer(r"\b\d{1,20}\b")
+_CPUS = defer(r"(\d{1,5})(?:-(\d{1,5}))?")
+# What is in use of a setting.
+_USED = {
+    "fs.file-max": "fs.file-nr",
+    "net.netfilter.nf_conntrack_max": "net.netfilter.nf_conntrack_count",
+    "pids.max": "pids.current",
+}
 
 
 def parse_os_release(text: str) -> dict[str, str]:
@@ -65,7 +76,8 @@ def parse_container_kind(cgroup: str, mounts: str) -> str | None:
     return None
 
 
-def host(machine: Machine) -> Host:
+def host(machine: Machine, settings: Sequence[str] = ()) -> Host:
+    """``settings``: names of the kernel's, with dots."""
     release = parse_os_release(read_or_none(machine, "/etc/os-release") or "")
     memory = parse_meminfo(read_or_none(machine, "/proc/meminfo") or "")
     status = read_or_none(machine, "/proc/self/status") or ""
@@ -100,8 +112,9 @@ def host(machine: Machine) -> Host:
         shm_free=shm.get("free"),
         limits=tuple(
             Limit(name=name, soft=soft, hard=hard)
-            for name, (soft, hard) in (*machine.value("limits", _limits).items(), *_kernel(machine))
-        ),
+            for name, (soft, hard) in machine.value("limits", _limits).items()
+        )
+        + tuple(_kernel(machine, settings)),
         container=_container(machine, status),
         virtual_machine=_hypervisor(machine),
         uid=user["uid"],
@@ -115,6 +128,8 @@ def host(machine: Machine) -> Host:
             read_or_none(machine, "/etc/hosts") or "",
             (named["name"], machine.env.get("MASTER_ADDR", "")),
         ),
+        name_services=parse_services(read_or_none(machine, "/etc/nsswitch.conf") or ""),
+        odd_lines=tuple(odd_lines(machine)),
     )
 
 
@@ -127,10 +142,28 @@ def _available(machine: Machine, memory: dict[str, int]) -> int | None:
     return max(0, min(free, memory["CommitLimit"] - memory.get("Committed_AS", 0)))
 
 
-def _kernel(machine: Machine) -> Iterator[tuple[str, tuple[int, int]]]:
-    text = (read_or_none(machine, "/proc/sys/kernel/pid_max") or "").strip()
-    if text.isascii() and text.isdigit():
-        yield "kernel.pid_max", (int(text), -1)
+def _kernel(machine: Machine, settings: Sequence[str]) -> Iterator[Limit]:
+    """The last number of each setting, and how much of it is in use."""
+
+    def numbers(name: str, position: int) -> list[int]:
+        texts = (
+            _of_groups(machine, "pids", (name,))
+            if name.startswith("pids")
+            else [read_or_none(machine, f"/proc/sys/{name.replace('.', '/')}") or ""]
+        )
+        return [int(words[position]) for text in texts if (words := _NUMBERS.findall(text))]
+
+    for name in settings:
+        if "." in name and (values := numbers(name, -1)):
+            used = numbers(_USED[name], 0) if name in _USED else []
+            soft, first = min(*values, _LARGEST), min(used, default=None)
+            yield Limit(name=name, soft=soft, hard=-1, used=first)
+
+
+def parse_services(text: str) -> tuple[str, ...]:
+    """The services of ``hosts`` in ``/etc/nsswitch.conf``; nsswitch.conf(5)."""
+    match = re.search(r"^\s*hosts:(.*)", text, re.MULTILINE)
+    return tuple(re.sub(r"\[.*?\]|#.*", "", match[1]).split()) if match else ()
 
 
 def parse_hosts(text: str, names: tuple[str, ...]) -> dict[str, str]:
@@ -207,6 +240,12 @@ def _cpu_quota(machine: Machine) -> int | None:
         for pair in (*quotas, *old)
         if len(pair) == _QUOTA_WORDS and all(word.isascii() and word.isdigit() for word in pair)
         if int(pair[1])
+    ]
+    sets = _of_groups(machine, "cpuset", ("cpuset.cpus.effective", "cpuset.cpus"))
+    counts += [
+        sum(int(high or low) - int(low) + 1 for low, high in _CPUS.findall(text))
+        for text in sets
+        if text
     ]
     return min(counts, default=None)
 

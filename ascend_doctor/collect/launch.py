@@ -17,15 +17,13 @@ MEMORY_SWITCHES = (
     *("moe_zero_memory", "cpu_offloading", "moe_fb_overlap", "no_pad_to_seq_lengths"),
     "variable_seq_lengths",
 )
-_SWITCHES = frozenset(
-    (
-        *("sequence_parallel", "use_distributed_optimizer", "overlap_param_gather", "packing"),
-        *("overlap_grad_reduce", "fp16", "bf16", "fp8_param_gather", "group_query_attention"),
-        *("multi_latent_attention", "account_for_embedding_in_pipeline_split", "tp_2d"),
-        *("account_for_loss_in_pipeline_split", "use_torch_fsdp2", "use_megatron_fsdp"),
-        *("use_custom_fsdp", "unaligned_linear", *MEMORY_SWITCHES),
-    )
-)
+_SWITCHES = {
+    *("sequence_parallel", "use_distributed_optimizer", "overlap_param_gather", "packing"),
+    *("overlap_grad_reduce", "fp16", "bf16", "fp8_param_gather", "group_query_attention"),
+    *("multi_latent_attention", "account_for_embedding_in_pipeline_split", "tp_2d"),
+    *("account_for_loss_in_pipeline_split", "use_torch_fsdp2", "use_megatron_fsdp"),
+    *("use_custom_fsdp", "unaligned_linear", *MEMORY_SWITCHES),
+}
 OPTIONS = frozenset(
     (
         *("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"),
@@ -76,20 +74,16 @@ _PROGRAMS = (
 
 
 # Of torchrun; its other options take one value (torch 2.13.0: torch/distributed/run.py).
-_LAUNCHER_SWITCHES = frozenset(
-    (
-        *("standalone", "module", "no-python", "run-path", "use-env", "virtual-local-rank"),
-        *("help", "m", "h"),
-    )
-)
+_LAUNCHER_SWITCHES = {
+    *("standalone", "module", "no-python", "run-path", "use-env", "virtual-local-rank"),
+    *("help", "m", "h"),
+}
 # These values are numbers or choices; others may be addresses and names.
-_LAUNCHER_NUMBERS = frozenset(
-    (
-        *("nnodes", "nproc-per-node", "node-rank", "master-port", "max-restarts"),
-        *("monitor-interval", "start-method", "numa-binding", "shutdown-timeout"),
-        *("rdzv-conf", "redirects", "tee"),
-    )
-)
+_LAUNCHER_NUMBERS = {
+    *("nnodes", "nproc-per-node", "node-rank", "master-port", "max-restarts"),
+    *("monitor-interval", "start-method", "numa-binding", "shutdown-timeout"),
+    *("rdzv-conf", "redirects", "tee"),
+}
 _TORCHRUN = defer(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
 
 

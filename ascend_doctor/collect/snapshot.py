@@ -111,17 +111,15 @@ def _waves(machine: Machine, catalog: Catalog) -> tuple[dict[str, Collector], di
     from ascend_doctor.collect.npus import npus
     from ascend_doctor.collect.storage import storage
 
-    variables = catalog.variables
-    shown = tuple(variable.name for variable in variables.variables if variable.show)
-    files = tuple(variable.name for variable in variables.variables if variable.type == "path")
+    rows = catalog.variables
     return (
         {
             "npus": lambda _: npus(machine),
-            "host": lambda _: host(machine),
+            "host": lambda _: host(machine, tuple(row.name for row in rows.limits)),
             "storage": lambda _: storage(machine),
             "driver": lambda _: driver(machine),
             "cann": lambda _: cann(machine),
-            "environment": lambda _: environment(machine, shown, files),
+            "environment": lambda _: environment(machine, rows.variables),
             "rank_table": lambda _: rank_table(machine),
             "holders": lambda _: holders(machine),
             "build_locks": lambda _: build_locks(machine),

@@ -4,13 +4,15 @@ A mount that does not answer blocks whoever asks it, so this is a section of its
 """
 
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from ascend_doctor.facts import FileSystem, Storage
-from ascend_doctor.machine.live import Machine, NotRecorded
+from ascend_doctor.machine.live import Machine, NotRecorded, read_or_none
+from ascend_doctor.patterns import defer
 
 # A recording has to keep these variables.
 NAMED_BY = (
@@ -18,6 +20,9 @@ NAMED_BY = (
     *("TMPDIR", "HF_HOME", "XDG_CACHE_HOME", "MODELSCOPE_CACHE"),
 )
 # Where jobs write below the folder of a use.
+# Where libraries of a stack are.
+_STACK = ("ASCEND_HOME_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+_MOUNT = defer(r"^\d+ \d+ \S+ \S+ (/\S*) (\S+)", re.MULTILINE)
 _BELOW = {"logs": "/ascend/log", "operators": "/kernel_meta"}
 
 
@@ -27,14 +32,33 @@ def storage(machine: Machine) -> Storage:
     for use, path in folders(machine):
         uses.setdefault(path, []).append(use)
     systems, untold = [], []
+    env = machine.env
+    paths = (*uses, "/dev/shm", *(env.get(name, "") for name in (*_STACK, "PWD")))  # noqa: S108
+    mounts = Storage(
+        mounts=parse_mounts(read_or_none(machine, "/proc/self/mountinfo") or "", paths)
+    )
     for path, of in uses.items():
         answer = _answer(machine, path, of)
         if answer is None:
             untold.append(path)
         else:
-            facts = {"path": path, **answer, "uses": tuple(dict.fromkeys(of))}
+            options = mounts.options(env.get("PWD", "") if path == "." else path)
+            flags = {"read_only": "ro" in options, "no_exec": "noexec" in options}
+            known = {key: flag or answer.get(key, False) for key, flag in flags.items()}
+            facts = {"path": path, **answer, **known, "uses": tuple(dict.fromkeys(of))}
             systems.append(msgspec.convert(facts, FileSystem))
-    return Storage(source="statvfs", places=tuple(systems), untold=tuple(untold))
+    return msgspec.structs.replace(
+        mounts, source="statvfs", places=tuple(systems), untold=tuple(untold)
+    )
+
+
+def parse_mounts(text: str, paths: Sequence[str]) -> dict[str, str]:
+    """Options by the place of each mount of these paths; proc_pid_mountinfo(5)."""
+    return {
+        point: options
+        for point, options in _MOUNT.findall(text)
+        if any(f"{path}/".startswith(f"{point.rstrip('/')}/") for path in paths)
+    }
 
 
 def _answer(machine: Machine, path: str, uses: list[str]) -> dict[str, Any] | None:

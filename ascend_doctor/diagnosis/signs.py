@@ -8,22 +8,8 @@ from ascend_doctor.diagnosis.wording import COARSE
 from ascend_doctor.matrix.schema import CALL_BEFORE, CODE_BEFORE
 from ascend_doctor.patterns import read_patterns
 
-Sign = Literal[
-    "exception",
-    "code",
-    "result",
-    "died",
-    "uncaught",
-    "logged",
-    "peers",
-    "links",
-    "agent",
-    "elastic",
-    "waited",
-    "world",
-    "bytes",
-    "worded",
-]
+_Ends = Literal["exception", "code", "result", "died", "uncaught", "agent", "elastic"]
+Sign = Literal[_Ends, "logged", "peers", "links", "waited", "world", "bytes", "worded"]
 
 # torchrun's: torch/distributed/elastic/multiprocessing/errors/__init__.py. Its agent's line comes
 # first. "bytes": journald's messages that are no plain text.

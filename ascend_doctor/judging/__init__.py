@@ -18,25 +18,6 @@ from ascend_doctor.judging.texts import Texts
 
 Findings = Iterator[Finding]
 
-__all__ = [
-    "Case",
-    "Finding",
-    "Findings",
-    "Level",
-    "NeedsRoot",
-    "NotApplicable",
-    "Place",
-    "Remedy",
-    "Texts",
-    "Unknown",
-    "Unresolved",
-    "check",
-    "error",
-    "first_of",
-    "note",
-    "quantity",
-    "show_bytes",
-    "spans",
-    "unknown",
-    "warning",
-]
+__all__ = ["Case", "Finding", "Findings", "Level", "NeedsRoot", "NotApplicable", "Place", "Remedy"]
+__all__ += ["Texts", "Unknown", "Unresolved", "check", "error", "first_of", "note", "quantity"]
+__all__ += ["show_bytes", "spans", "unknown", "warning"]

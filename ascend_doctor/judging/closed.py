@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from ascend_doctor.errors import Unknown
-from ascend_doctor.judging.judge import Case
+from ascend_doctor.findings import Finding
+from ascend_doctor.judging.judge import Case, warning
 
 
 def list_closed(case: Case, *places: str) -> Iterator[str]:
@@ -19,6 +20,22 @@ def require_open(case: Case, *places: str) -> None:
     """Raises Unknown for a closed path. Call it before a finding calls something there absent."""
     for path in list_closed(case, *places):
         raise Unknown(f"this user may not open {path}")
+
+
+def odd_lines(case: Case, *starts: str) -> Iterator[Finding]:
+    """Lines that their readers do not take, of files whose paths begin so."""
+    for odd in case.facts.host.odd_lines if case.facts.host else ():
+        if odd.path.startswith(starts):
+            returns = odd.text.endswith("\r")
+            yield warning(
+                f"Line {odd.line} of {odd.path} "
+                + ("ends with a carriage return (CR LF)" if returns else "is not of its format"),
+                observed=f"{odd.path}:{odd.line}: {odd.text!r}",
+                required="a line of the form of the others, without blanks around",
+                because="It is left out, or taken for something else.",
+                remedy=f"Correct line {odd.line} of {odd.path}",
+                commands=(f"sudo sed -i 's/\\r$//' {odd.path}",) if returns else (),
+            )
 
 
 def list_import_places(case: Case) -> Iterator[str]:

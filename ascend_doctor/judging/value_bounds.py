@@ -1,8 +1,10 @@
 """Whether a variable's value is one that it may have."""
 
+import codecs
 import ipaddress
 import itertools
 import re
+from collections.abc import Callable
 
 from ascend_doctor.matrix.schema import Bounds, Family, Variable
 from ascend_doctor.patterns import defer
@@ -11,6 +13,15 @@ _WHOLE = defer(r"[+-]?[0-9]{1,18}")
 _NUMBER = defer(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
 # Of HCCL_SOCKET_IFNAME: names with ^ for all but these and = for exactly these.
 _FILTER = r"\^?=?[^\s,=^*?\"']+(,[^\s,=^*?\"']+)*"
+_LABEL = r"(?!-)[\w-]{1,63}"
+_HOST = rf"({_LABEL}\.)*(?!\d+\b){_LABEL}\.?"
+_PATTERNS = {
+    "ifname_filter": _FILTER,
+    "locale": r"POSIX|(C|[a-z]{2,3}(_[A-Z]{2,3})?)(\.[\w-]+)?(@\w+)?",
+}
+_URL = defer(
+    r"(?:https?|socks[45][ah]?)://(?:[^@/\s]*@)?(\[[^\]]+\]|[^:/\s]+)(?::(\d{1,5}))?(?:/\S*)?"
+)
 _PORTS = defer(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 LAST_PORT = 65535
 # Includes word processors' quotes, which come with text copied from a document.
@@ -38,14 +49,12 @@ def describe_bounds(variable: Variable, value: str, family: Family | None = None
 
 def fits(bounds: Bounds, value: str) -> bool:
     """Whether a value is within the bounds; types without a grammar take any tidy text."""
-    if bounds.type == "ip":
-        return _is_address(value)
-    if pattern := _FILTER if bounds.type == "ifname_filter" else bounds.pattern:
+    if judge := _GRAMMARS.get(bounds.type):
+        return judge(value)
+    if pattern := _PATTERNS.get(bounds.type, bounds.pattern):
         return re.fullmatch(pattern, value) is not None
-    if bounds.type == "port_spec":
-        return value == "auto" or ports(value) is not None
     if bounds.type in {"int", "float"}:
-        return _fits_number(bounds, value)
+        return value in bounds.values or _fits_number(bounds, value)
     choices = bounds.values or (("0", "1") if bounds.type == "bool01" else ())
     if not choices:
         return value == clean(value)
@@ -75,7 +84,7 @@ def describe(bounds: Bounds) -> str:
     """Bounds in words, "" for neither a list of words nor a range."""
     if bounds.type == "bool01":
         return "0 or 1"
-    if bounds.values:
+    if bounds.values and bounds.type not in {"int", "float"}:
         return ("words of: " if bounds.type == "list" else "one of: ") + ", ".join(bounds.values)
     if bounds.type not in {"int", "float"}:
         return ""
@@ -88,7 +97,7 @@ def describe(bounds: Bounds) -> str:
     words = [f"{word} {limit:.15g}" for limit, word in limits if limit is not None]
     multiple = f", a multiple of {bounds.multiple_of}" if bounds.multiple_of else ""
     kind = "a whole number" if bounds.type == "int" else "a number"
-    return " ".join((kind, *words)) + multiple
+    return ", or ".join((" ".join((kind, *words)) + multiple, *bounds.values))
 
 
 def pairs(value: str) -> dict[str, str] | None:
@@ -138,9 +147,41 @@ def ports(value: str) -> list[range] | None:
     return None if overlap else ranges
 
 
+def _is_host(value: str) -> bool:
+    """A name, or an address other than the unspecified one."""
+    if _is_address(value):
+        return not ipaddress.ip_address(value).is_unspecified
+    return re.fullmatch(_HOST, value, re.ASCII) is not None
+
+
+def _is_codec(value: str) -> bool:
+    """A Python encoding, with the handling of errors behind a colon."""
+    try:
+        codecs.lookup(value.partition(":")[0] or "utf-8")
+    except LookupError:
+        return False
+    return True
+
+
 def _is_address(value: str) -> bool:
     try:
         ipaddress.ip_address(value)
     except ValueError:
         return False
     return True
+
+
+def _is_url(value: str) -> bool:
+    match = _URL.fullmatch(value)
+    return (
+        match is not None and _is_host(match[1].strip("[]")) and 0 < int(match[2] or 1) <= LAST_PORT
+    )
+
+
+_GRAMMARS: dict[str, Callable[[str], bool]] = {
+    "ip": _is_address,
+    "host": _is_host,
+    "url": _is_url,
+    "codec": _is_codec,
+    "port_spec": lambda value: value == "auto" or ports(value) is not None,
+}

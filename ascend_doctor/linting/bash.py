@@ -968,14 +968,12 @@ def launches(commands: tuple[ShellCommand, ...]) -> Iterator[ShellCommand]:
 
 
 # They may name a launcher or its script, and run neither.
-_STARTS_NOTHING = frozenset(
-    (
-        *("echo", "printf", "cat", "tee", "head", "tail", "ls", "cd", "cp", "mv", "rm", "ln"),
-        *("mkdir", "touch", "chmod", "find", "grep", "egrep", "fgrep", "sed", "awk", "diff"),
-        *("ps", "pgrep", "pkill", "kill", "killall", "which", "type", "command", "git", "pip"),
-        *("[", "[[", "test", "wget", "curl", "tar", "unzip", "vi", "vim", "trap"),
-    )
-)
+_STARTS_NOTHING = {
+    *("echo", "printf", "cat", "tee", "head", "tail", "ls", "cd", "cp", "mv", "rm", "ln"),
+    *("mkdir", "touch", "chmod", "find", "grep", "egrep", "fgrep", "sed", "awk", "diff"),
+    *("ps", "pgrep", "pkill", "kill", "killall", "which", "type", "command", "git", "pip"),
+    *("[", "[[", "test", "wget", "curl", "tar", "unzip", "vi", "vim", "trap"),
+}
 _TESTS = frozenset({"test_command", "negated_command"})
 _ASKS = frozenset({"test", "grep", "command", "which", "type", "pgrep"})
 _STARTS = re.compile(

@@ -26,12 +26,10 @@ _NAME = re.compile(r"\S+\.(?:ya?ml|json|toml|py)")
 _PYTHON = re.compile(r"\S*\.py")
 _SIZED = frozenset({"megatron", "megatron-swift"})
 _COMMANDS = frozenset({"llamafactory-cli", "xtuner"})
-_LAUNCHERS = frozenset(
-    (
-        *("torchrun", "torch.distributed.run", "torch.distributed.launch"),
-        *("accelerate", "deepspeed", "ray"),
-    )
-)
+_LAUNCHERS = {
+    *("torchrun", "torch.distributed.run", "torch.distributed.launch"),
+    *("accelerate", "deepspeed", "ray"),
+}
 _OF_RAY = re.compile(r"(?:^|_)ray(?:_|\.|$)")
 # Its sizes have rules under any program.
 _OF_MEGATRON = re.compile(

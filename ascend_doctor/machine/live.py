@@ -133,12 +133,16 @@ def read_or_none(machine: Machine, path: str) -> str | None:
         return None
 
 
+def names_or_none(machine: Machine, folder: str) -> tuple[str, ...] | None:
+    try:
+        return machine.names(folder)
+    except OSError:
+        return None
+
+
 def matches(machine: Machine, folder: str, pattern: str) -> tuple[str, ...]:
     """Paths in ``folder`` with names that match ``pattern``; empty without the folder."""
-    try:
-        names = machine.names(folder)
-    except OSError:
-        return ()
+    names = names_or_none(machine, folder) or ()
     return tuple(os.path.join(folder, n) for n in names if fnmatch.fnmatchcase(n, pattern))
 
 

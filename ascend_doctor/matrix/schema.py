@@ -414,20 +414,9 @@ class Stack(Row, frozen=True, kw_only=True):
     sources: Sources
 
 
-ValueType = Literal[
-    "int",
-    "float",
-    "bool01",
-    "enum",
-    "ip",
-    "ifname_filter",
-    "port_spec",
-    "path",
-    "made_path",
-    "list",
-    "kv_list",
-    "string",
-]
+_Plain = Literal["int", "float", "bool01", "enum", "string", "list", "kv_list", "port_spec"]
+_OfHost = Literal["ip", "host", "url", "ifname_filter", "path", "folder", "made_path"]
+ValueType = Literal[_Plain, _OfHost, "locale", "codec"]
 
 
 class Bounds(Row, frozen=True, kw_only=True):
@@ -472,6 +461,14 @@ class Variable(Bounds, frozen=True, kw_only=True):
     sources: Sources
 
 
+class VariableRelation(Row, frozen=True, kw_only=True):
+    """What variables of a launcher have to fulfil: an expression, and words if it is not clear."""
+
+    holds: str
+    words: str = ""
+    sources: Sources
+
+
 class NearMiss(Row, frozen=True, kw_only=True):
     wrong: str
     right: str
@@ -486,12 +483,14 @@ class NamesOf(Row, frozen=True, kw_only=True):
 
 
 class Variables(Row, frozen=True, kw_only=True):
-    """``matrices/environment.yaml``."""
+    """``matrices/environment.yaml``. ``limits`` are those of the kernel and of processes."""
 
     schema: int
     variables: tuple[Variable, ...]
     names: tuple[NamesOf, ...] = ()
     near_misses: tuple[NearMiss, ...]
+    relations: tuple[VariableRelation, ...] = ()
+    limits: tuple[Variable, ...] = ()
 
     def find(self, name: str) -> Variable | None:
         return next((variable for variable in self.variables if variable.name == name), None)

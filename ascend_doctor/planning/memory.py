@@ -39,11 +39,7 @@ NEARNESS = (
 )
 
 MEMORY_PARTS = (
-    "weights",
-    "gradients",
-    "optimizer",
-    "activations",
-    "update of the weights",
+    *("weights", "gradients", "optimizer", "activations", "update of the weights"),
     "HCCL buffers, at most",
 )
 

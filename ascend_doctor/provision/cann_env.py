@@ -21,12 +21,8 @@ _MODULES = ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe")
 _PROGRAMS = {
     "old": ("bin", "compiler/ccec_compiler/bin", "tools/ccec_compiler/bin"),
     "new": (
-        "bin",
-        "tools/ccec_compiler/bin",
-        "tools/profiler/bin",
-        "tools/ascend_system_advisor/asys",
-        "tools/show_kernel_debug_data",
-        "tools/msobjdump",
+        *("bin", "tools/ccec_compiler/bin", "tools/profiler/bin"),
+        *("tools/ascend_system_advisor/asys", "tools/show_kernel_debug_data", "tools/msobjdump"),
     ),
 }
 _CMAKE = ("toolkit/tools/tikicpulib/lib/cmake", "lib64/cmake")

@@ -19,6 +19,7 @@ from ascend_doctor.collect.host import (
 from ascend_doctor.collect.loader import find_library, library_path, loader_folders, places
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import ReplayMachine
+from ascend_doctor.matrix.schema import Variable
 
 
 def test_os_release_loses_its_quotes() -> None:
@@ -96,7 +97,9 @@ def test_values_are_kept_by_an_allow_list_only() -> None:
     machine = LiveMachine(
         env={"HCCL_BUFFSIZE": "200", "HCCL_SECRET": "x", "HF_TOKEN": "hf_x", "HOME": "/h"}
     )
-    facts = environment(machine, ["HCCL_BUFFSIZE"])
+    facts = environment(
+        machine, [Variable(name="HCCL_BUFFSIZE", group="hccl", meaning="", sources=())]
+    )
     assert facts.variables == {"HCCL_BUFFSIZE": "200"}
     assert facts.withheld == ("HCCL_SECRET",)
     assert "hf_x" not in repr(facts)

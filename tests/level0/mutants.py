@@ -96,7 +96,7 @@ def breakages() -> list[Mutant]:
     return [
         Mutant(
             id=row["id"],
-            what=row["what"],
+            what=row.get("what", row["id"]),
             on=row.get("machine", "healthy-a2"),
             see=_label(row),
             because=row.get("because", ""),

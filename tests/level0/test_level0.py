@@ -49,7 +49,7 @@ def test_every_breakage_is_seen_as_labelled() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["fresh", "outside", "sources", "general"])
+@pytest.mark.parametrize("file", ["fresh", "outside", "sources", "general", "values"])
 def test_kinds_of_breakages_are_seen_and_healthy_machines_have_no_error(file: str) -> None:
     rows = [mutant for mutant in fresh(file) if not mutant.what.startswith("fine")]
     assert _wrong(rows) == []

@@ -6,7 +6,7 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannComponent, CannInstall, Host, Native, Nnal, require_known
 from ascend_doctor.judging import Case, Findings, Remedy, Texts, error
 from ascend_doctor.judging.chip import container
-from ascend_doctor.judging.closed import require_open
+from ascend_doctor.judging.closed import odd_lines, require_open
 from ascend_doctor.judging.container_fix import run_image
 from ascend_doctor.judging.packages import (
     CANN_DOWNLOAD,
@@ -39,6 +39,7 @@ _WINDOW = f"{_CANN_DOCUMENTS}/en/CANNCommunityEdition/900/softwareinst/instg/ins
 def _cann_components(case: Case) -> Findings:
     npu_only(case)
     install = cann_in_use(case)
+    yield from odd_lines(case, f"{install.root}/", f"{case.need(Cann).shell.home or install.root}/")
     parts = [
         component
         for component in install.components
@@ -217,12 +218,8 @@ def _atb_symbols(case: Case, nnal: Nnal) -> Findings:
         if symbol.owner == "nnal" or not symbol.at_import
     ]
     if lacking and native.atb and native.atb.path:
-        yield error(
-            f"torch_npu needs functions that the ATB of NNAL {nnal.version or ''} lacks".rstrip(),
+        yield TEXTS.finding(
+            "atb-older",
+            nnal=nnal.version or "",
             observed=f"{len(lacking)} undefined, the first is {lacking[0].name}; {native.atb.path}",
-            required="no undefined symbols",
-            because="ATB is older than the one torch_npu was built with, or for the other C++ ABI.",
-            remedy="Install the NNAL of the CANN release that belongs to torch_npu and source "
-            "its set_env.sh last",
-            refs=("https://github.com/vllm-project/vllm-ascend/issues/117",),
         )

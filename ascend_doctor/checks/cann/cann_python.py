@@ -1,7 +1,7 @@
 """The Python side of CANN: its modules, and the packages that they import."""
 
 from ascend_doctor.facts import Cann, Python
-from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, error
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown
 from ascend_doctor.judging.packages import (
     cann_in_use,
     cann_version,
@@ -29,15 +29,12 @@ def tbe_python(case: Case) -> Findings:
         raise Unknown("it was not looked for them")
     absent = [name for name in known if not importable[name]]
     if absent:
-        yield error(
-            f"Python modules of CANN {install.version or ''} cannot be imported: "
+        yield TEXTS.finding(
+            "operators-must",
+            title=f"Python modules of CANN {install.version or ''} cannot be imported: "
             f"{', '.join(absent)}".replace("  ", " "),
             observed=f"not on the path of {case.need(Python).executable}: {', '.join(absent)}",
-            required="PYTHONPATH leads to python/site-packages and to the tbe folder of CANN",
-            because="Operators that must be compiled fail.",
-            remedy="Source set_env.sh again, and extend PYTHONPATH instead of replacing it",
             commands=(source(install.set_env),) if install.set_env else (),
-            refs=("https://github.com/hiyouga/LlamaFactory/issues/5638",),
         )
 
 

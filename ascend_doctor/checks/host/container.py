@@ -37,11 +37,11 @@ def _container_devices(case: Case) -> Findings:
     if driver.devices:
         lacking = [path for path in managers(case) if path not in present]
         if lacking:
-            yield error(
-                f"The container has devices, but not {', '.join(lacking)}",
+            yield TEXTS.finding(
+                "every-process",
+                title=f"The container has devices, but not {', '.join(lacking)}",
                 observed=f"/dev/davinci{spans(device.number or 0 for device in driver.devices)}",
                 required=", ".join(managers(case)),
-                because="Every process needs them to open a device.",
                 remedy=start_again(case, "Start the container again with them"),
                 refs=(REF,),
             )
@@ -123,12 +123,11 @@ def _container_files(case: Case) -> Findings:
     if driver.install_info is not None and driver.install_info.is_directory:
         yield TEXTS.finding("is-folder", refs=(REF,))
     if lacking:
-        yield warning(
-            f"The container lacks {', '.join(lacking)}",
+        yield TEXTS.finding(
+            "health-versions",
+            title=f"The container lacks {', '.join(lacking)}",
             observed=f"not there: {', '.join(lacking)}"
             + ("; Ascend Docker Runtime was used" if inside.ascend_docker_runtime else ""),
-            required="mounted from the host, read-only",
-            because="Health, versions and the network of the NPUs cannot be told.",
             remedy=start_again(case, "Mount them when you start the container"),
             refs=(REF, _RUNTIME),
         )

@@ -5,7 +5,7 @@ from ascend_doctor.checks.npu.npus import visible_npus as seen
 from ascend_doctor.checks.python.torch_import import native_of
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Host, require_known
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, quantity, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, quantity, warning
 from ascend_doctor.judging.chip import ascend, container, device_count
 from ascend_doctor.judging.packages import distribution
 from ascend_doctor.judging.version_compare import leading
@@ -58,6 +58,8 @@ def _host_cpus(case: Case) -> Findings:
     ascend(case)
     _real(case)
     host = case.need(Host)
+    if host.cpu_governors == ("powersave",) and host.arch == "aarch64":
+        yield TEXTS.finding("powersave")
     usable = require_known(host.cpus_usable, "how many CPUs this process may use")
     count = device_count(case)
     if count is None:
@@ -86,14 +88,16 @@ def _system_libraries(case: Case) -> Findings:
         if version is None:
             raise Unknown(f"the version of {what} could not be told")
         if leading(version, 3) < leading(least, 3):
-            yield error(
-                f"{'glibc' if name == 'GLIBC' else 'libstdc++'} is too old for torch_npu: "
+            yield TEXTS.finding(
+                "import-ends",
+                title=f"{'glibc' if name == 'GLIBC' else 'libstdc++'} is too old for torch_npu: "
                 f"{name}_{version} instead of {name}_{least}",
-                observed=f"{what} has {name}_{version} at most",
-                required=f"{name}_{least} or newer",
-                because=f"The import ends with: version `{name}_{least}' not found.",
                 remedy=_newer(name),
                 refs=(LOADER,),
+                least=least,
+                name=name,
+                version=version,
+                what=what,
             )
 
 

@@ -1,35 +1,37 @@
 """Variables of a launcher, the loader or Python that another program left behind."""
 
+import re
+
+from ascend_doctor.checks.launch.rules import evaluate
+from ascend_doctor.checks.launch.settings import SettingNames
 from ascend_doctor.facts import Environment
-from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
 from ascend_doctor.judging.env_values import settings, show_values, unset
+from ascend_doctor.matrix.schema import urls
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("left-behind")
 
-_RUN = "https://pytorch.org/docs/stable/elastic/run.html"
+_VARIABLE = defer(r"\b[A-Z][A-Z_]+\b")
+_OF_HOST = defer(r"\b(?:cpus|devices)\b")
 LOADER = "https://man7.org/linux/man-pages/man8/ld.so.8.html"
 
 
 @TEXTS.check("launcher-variables")
 def _launcher_variables(case: Case) -> Findings:
-    values = settings(case)
-    rank, size = values.get("RANK"), values.get("WORLD_SIZE")
-    if rank is None and size is None:
-        raise NotApplicable("neither RANK nor WORLD_SIZE is set")
-    together = rank is not None and size is not None
-    numbers = [int(text) for text in (rank, size) if text and text.isascii() and text.isdecimal()]
-    if together and (len(numbers) < 2 or numbers[0] < numbers[1]):  # noqa: PLR2004 - both
-        return
-    yield warning(
-        "RANK is not below WORLD_SIZE"
-        if together
-        else f"{'RANK' if size is None else 'WORLD_SIZE'} is set without the other of the two",
-        observed=show_values(values, "RANK", "WORLD_SIZE"),
-        required="both as a launcher sets them, or none",
-        because="A process that is started without torchrun waits for ranks that never come.",
-        remedy=unset("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-        refs=(_RUN,),
-    )
+    names = SettingNames(case)
+    for row in case.catalog.variables.relations:
+        named = tuple(dict.fromkeys(_VARIABLE.findall(row.holds)))
+        numbers = all(re.fullmatch("[0-9]{1,9}", names.variables.get(name, "")) for name in named)
+        if (numbers or row.words) and evaluate(row.holds, names) is False:
+            yield TEXTS.finding(
+                "unrelated",
+                commands=unset(*named).commands,
+                refs=urls(row.sources),
+                named=", ".join((*named, *_OF_HOST.findall(row.holds))),
+                shown=show_values(names.variables, *named),
+                holds=row.words or row.holds,
+            )
 
 
 @TEXTS.check("ld-preload")
@@ -37,13 +39,11 @@ def _ld_preload(case: Case) -> Findings:
     settings(case)
     lost = [library.name for library in case.need(Environment).preloaded if library.path is None]
     if lost:
-        yield warning(
-            f"LD_PRELOAD names {', '.join(lost)}, which {'is' if len(lost) == 1 else 'are'} not "
-            "there",
-            observed=f"not found: {', '.join(lost)}",
-            required="libraries that exist, or no LD_PRELOAD",
-            because="The loader skips them with a message in every process.",
-            remedy=unset("LD_PRELOAD"),
+        yield TEXTS.finding(
+            "loader-skips",
+            lost=", ".join(lost),
+            verb="is" if len(lost) == 1 else "are",
+            commands=unset("LD_PRELOAD").commands,
             refs=(LOADER,),
         )
 

@@ -3,7 +3,7 @@
 import shlex
 
 from ascend_doctor.facts import Cann, Python
-from ascend_doctor.judging import Case, Findings, Texts, error
+from ascend_doctor.judging import Case, Findings, Texts
 from ascend_doctor.judging.closed import list_closed, list_import_places
 
 TEXTS = Texts("readable")
@@ -23,11 +23,9 @@ def _stack_readable(case: Case) -> Findings:
         case.need(Python)
         return
     shown = ", ".join(closed[:4])
-    yield error(
-        f"This user may not read parts of the stack: {shown}",
+    yield TEXTS.finding(
+        "user-may",
         observed=f"permission denied: {', '.join(closed)}",
-        required="folders that can be entered and files that can be read",
-        because="The loader and Python treat what they may not open as missing.",
-        remedy="Let all users read them, or start the job as the user that may",
         commands=tuple(f"sudo chmod -R a+rX {shlex.quote(path)}" for path in closed[:4]),
+        shown=shown,
     )

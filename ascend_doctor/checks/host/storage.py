@@ -26,8 +26,18 @@ def _disk_room(case: Case) -> Findings:
     storage = case.need(Storage)
     for spot in storage.places:
         yield from _judge_file_system(spot)
+    yield from _not_loaded(case, storage)
     if storage.untold:
         raise Unknown(f"the room in {', '.join(storage.untold)} could not be told")
+
+
+def _not_loaded(case: Case, storage: Storage) -> Findings:
+    """Libraries cannot be mapped from a mount without execution; mmap(2)."""
+    cann, python = case.facts.cann, case.facts.python
+    roots = [cann.active or "" if cann else "", python.prefix if python else ""]
+    for root in dict.fromkeys(filter(None, roots)):
+        if "noexec" in storage.options(root):
+            yield TEXTS.finding("not-loaded", path=root, what="libraries of the stack")
 
 
 def _judge_file_system(system: FileSystem) -> Findings:

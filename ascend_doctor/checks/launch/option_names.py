@@ -7,7 +7,7 @@ from ascend_doctor.checks.launch.options import options, version
 from ascend_doctor.checks.launch.rules import is_colocated
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Texts, Unknown, first_of
-from ascend_doctor.judging.judge import Case, error, unknown, warning
+from ascend_doctor.judging.judge import Case, error, warning
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.patterns import defer
@@ -36,13 +36,11 @@ _LONG_WORD = 8
 # A fork's script has other options, too; with this many, near misses are not mistakes.
 _LEAST_KNOWN, _FEWEST = 0.7, 3
 # Megatron asserts that these exceed 0, or divides by them.
-_POSITIVE = frozenset(
-    (
-        *("num-layers", "hidden-size", "num-attention-heads", "seq-length", "micro-batch-size"),
-        *("global-batch-size", "max-position-embeddings", "tensor-model-parallel-size"),
-        *("pipeline-model-parallel-size", "context-parallel-size"),
-    )
-)
+_POSITIVE = {
+    *("num-layers", "hidden-size", "num-attention-heads", "seq-length", "micro-batch-size"),
+    *("global-batch-size", "max-position-embeddings", "tensor-model-parallel-size"),
+    *("pipeline-model-parallel-size", "context-parallel-size"),
+}
 FLOAT = defer(r"\s*([-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)\s*", re.IGNORECASE)
 # What is left to be filled in, which has a finding (linting/shell_marks.py).
 _FILLED = defer("X{3,}|<.*>")
@@ -211,11 +209,11 @@ def _resembles(
 
 def _strangers(launch: Launch, names: list[str], where: str) -> Findings:
     if names:
-        yield unknown(
-            f"Options that are not known to {where}",
+        yield TEXTS.finding(
+            "options-known",
+            launch.places.get(f"--{names[0]}"),
             observed=first_of([f"--{name}" for name in names], _SHOWN),
-            because="They may belong to the script that is launched.",
-            location=launch.places.get(f"--{names[0]}"),
+            where=where,
         )
 
 
@@ -252,11 +250,10 @@ def _find_sizes_below_one(launch: Launch, kinds: Mapping[str, str]) -> Findings:
     }
     elsewhere = [name for name, value in sizes.items() if int(value) == -1]
     if len(elsewhere) > 1:
-        yield unknown(
-            "Sizes of the launch come from elsewhere",
+        yield TEXTS.finding(
+            "sizes-launch",
+            launch.places.get(f"--{elsewhere[0]}"),
             observed=", ".join(f"--{name} -1" for name in elsewhere),
-            because="Programs that read sizes from a checkpoint are started with -1 instead.",
-            location=launch.places.get(f"--{elsewhere[0]}"),
         )
         sizes = {name: value for name, value in sizes.items() if name not in elsewhere}
     for name, value in sizes.items():

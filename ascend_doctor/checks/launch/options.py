@@ -19,13 +19,11 @@ _SHOWN_SPOTS = 6
 NODE_SIZES = frozenset({1, 2, 4, 8, 16})
 # What MindSpeed-MM's launches take from the file of --mm-model, not from the command
 # (Ascend/MindSpeed-MM@57069cd5:examples/qwen2.5vl/model_7b.json).
-_OF_MODEL_FILE = frozenset(
-    (
-        *("num_layers", "num_attention_heads", "num_query_groups", "group_query_attention"),
-        *("hidden_size", "ffn_hidden_size", "kv_channels", "multi_latent_attention"),
-        *("num_experts", "moe_router_topk", "moe_ffn_hidden_size"),
-    )
-)
+_OF_MODEL_FILE = {
+    *("num_layers", "num_attention_heads", "num_query_groups", "group_query_attention"),
+    *("hidden_size", "ffn_hidden_size", "kv_channels", "multi_latent_attention"),
+    *("num_experts", "moe_router_topk", "moe_ffn_hidden_size"),
+}
 # Start Megatron, or train by its arguments, which Megatron validates.
 MEGATRON = frozenset({"megatron", "megatron-swift", "verl", "mindspeed-rl"})
 # Megatron-LM up to 0.12 gives an encoder ranks beside the decoder's.

@@ -24,14 +24,12 @@ _NUMERIC = defer(r"[-+]?\.?\d")
 # A number with a letter behind it, such as 1e-6x: a slip, not a word that the key may take.
 _STRAY = defer(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]+", re.IGNORECASE)
 # Counts of at least one in every framework with such keys; so are all sizes of micro batches.
-_COUNTS = frozenset(
-    (
-        *("n", "n_gpus_per_node", "num_gpus", "num_npus", "ppo_mini_batch_size"),
-        *("policy_mini_batch_size", "train_batch_size", "train_global_batch_size"),
-        *(f"{name}_parallel_size" for name in ("tensor", "pipeline", "expert", "context")),
-        *(f"{name}_model_parallel_size" for name in ("tensor", "pipeline", "expert")),
-    )
-)
+_COUNTS = {
+    *("n", "n_gpus_per_node", "num_gpus", "num_npus", "ppo_mini_batch_size"),
+    *("policy_mini_batch_size", "train_batch_size", "train_global_batch_size"),
+    *(f"{name}_parallel_size" for name in ("tensor", "pipeline", "expert", "context")),
+    *(f"{name}_model_parallel_size" for name in ("tensor", "pipeline", "expert")),
+}
 
 
 def overriding_launch(case: Case) -> Launch:

@@ -1,12 +1,14 @@
 """Settings that go together or exclude each other: conditions beside texts of matrices/checks."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from ascend_doctor.checks.launch.rules import ABSENT, UNKNOWN, LaunchNames, evaluate, fill
 from ascend_doctor.checks.npu.npus import visible_npus
-from ascend_doctor.facts import Environment, Launch
+from ascend_doctor.facts import Environment, Host, Launch
 from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, Unresolved
-from ascend_doctor.judging.chip import family_or_none, require_answers
+from ascend_doctor.judging.chip import device_count, family_or_none, require_answers
 from ascend_doctor.judging.env_values import number, settings, show_values, unset
 from ascend_doctor.judging.judge import Judgement
 from ascend_doctor.matrix.check_texts import FindingText
@@ -42,10 +44,14 @@ class SettingNames(LaunchNames):
             return self._parse(name, self.variables[name]) if name in self.variables else None
         if first == "chip":
             return getattr(family_or_none(self.case), rest, None)
-        if name == "shown":
-            return self.shown
-        if name == "program":
-            return self.launch.program
+        others: dict[str, Callable[[], object]] = {
+            "shown": lambda: self.shown,
+            "program": lambda: self.launch.program,
+            "cpus": lambda: self.case.need(Host).cpus_usable,
+            "devices": lambda: device_count(self.case),
+        }
+        if name in others:
+            return others[name]()
         return TEXTS.names.get(name) or super().value(name)
 
 

@@ -45,11 +45,20 @@ def _default(variable: Variable) -> str:
 @TEXTS.check("variables-valid")
 def variables_valid(case: Case) -> Findings:
     chip = family_or_none(case)
-    for name in sorted({*case.need(Environment).absent_files} - _OWN_CHECK):
-        yield TEXTS.finding("no-path", remedy=unset(name), refs=_sources(case, [name]), name=name)
+    environment, storage = case.need(Environment), case.facts.storage
+    there = {spot.path for spot in storage.places} if storage else set()
+    for name, odd in environment.odd_paths.items():
+        value = environment.variables.get(name, "")
+        if name not in _OWN_CHECK and value.rstrip("/") not in there - {""}:
+            refs, shown = _sources(case, [name]), f"={value!r}" if value else " is set"
+            yield TEXTS.finding(
+                "no-path", remedy=unset(name), refs=refs, name=name, odd=odd, shown=shown
+            )
     for variable, value in _set(case):
         should = describe_bounds(variable, value, chip)
         keys = unknown_keys(variable, value)
+        if variable.type == "locale" and not should:
+            should = _not_installed(value, environment.locales)
         if should:
             yield _invalid(
                 variable, value, should, tidy=not describe_bounds(variable, clean(value), chip)
@@ -58,6 +67,15 @@ def variables_valid(case: Case) -> Findings:
             refs, odd, known = urls(variable.sources), ", ".join(keys), ", ".join(variable.keys)
             name = variable.name
             yield TEXTS.finding("odd-keys", refs=refs, name=name, value=value, odd=odd, known=known)
+
+
+def _not_installed(value: str, locales: tuple[str, ...] | None) -> str:
+    """Other locales, if this is not among them; charsets lose their hyphens in names of folders."""
+    name, dot, charset = value.partition(".")
+    plain = f"{name}{dot}{charset.lower().replace('-', '')}"
+    if locales is None or name in {"C", "POSIX"} or plain in locales:
+        return ""
+    return f"an installed locale: {', '.join(('C.UTF-8', *locales[:8]))}"
 
 
 def _invalid(variable: Variable, value: str, should: str, *, tidy: bool) -> Finding:
@@ -90,13 +108,15 @@ def variables_harmful(case: Case) -> Findings:
             None,
         )
         if reason is not None:
-            yield warning(
-                f"{variable.name}={value}: {reason}",
-                observed=f"{variable.name}={value!r}",
+            yield TEXTS.finding(
+                "odd-value",
                 required=variable.recommend or _default(variable),
                 because=variable.meaning,
                 remedy=unset(variable.name),
                 refs=urls(variable.sources),
+                reason=reason,
+                value=value,
+                variable=variable,
             )
 
 
@@ -140,12 +160,7 @@ def _sources(case: Case, names: list[str]) -> tuple[str, ...]:
 
 def _misspelt(miss: NearMiss, absent: list[str], refs: tuple[str, ...]) -> Finding:
     if not absent:
-        return note(
-            f"{miss.wrong} does nothing; {miss.right} is set and counts",
-            observed=f"{miss.wrong} is set",
-            because=miss.note,
-            refs=refs,
-        )
+        return TEXTS.finding("does-nothing", because=miss.note, refs=refs, miss=miss)
     return warning(
         f"{miss.wrong} is set, which nothing on an NPU reads",
         observed=f"{miss.wrong} is set, {', '.join(absent)} is not",

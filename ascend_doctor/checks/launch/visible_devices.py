@@ -86,7 +86,7 @@ def _process_count(case: Case) -> Findings:
     ascend(case)
     values = settings(case)
     wishes = {"--nproc": case.nproc} if case.nproc is not None else {}
-    for name in ("NPROC_PER_NODE", "NPUS_PER_NODE", "LOCAL_WORLD_SIZE"):
+    for name in ("NPROC_PER_NODE", "NPUS_PER_NODE", "GPUS_PER_NODE", "LOCAL_WORLD_SIZE"):
         if re.fullmatch("[0-9]{1,6}", values.get(name, "")):
             wishes[name] = int(values[name])
     rank = values.get("LOCAL_RANK", "")

@@ -11,7 +11,7 @@ from ascend_doctor.checks.network.sockets import address
 from ascend_doctor.facts import Driver, Hccn, HccnDevice
 from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Texts, Unknown, spans
 from ascend_doctor.judging.chip import ascend, container, family_or_none, lacks_root
-from ascend_doctor.judging.closed import require_open
+from ascend_doctor.judging.closed import odd_lines, require_open
 from ascend_doctor.judging.judge import Case, error, rerun_as_root, unknown, warning
 
 TEXTS = Texts("network")
@@ -60,11 +60,10 @@ def untold(case: Case, *fields: str) -> Findings:
             and (field != "gateway" or device.address != "")
         ]
         if silent:
-            yield unknown(
-                f"hccn_tool did not tell {what} of {_of(silent)}",
+            yield TEXTS.finding(
+                "was-told",
+                title=f"hccn_tool did not tell {what} of {_of(silent)}",
                 observed=f"{len(silent)} of {len(devices)} devices",
-                because="What was not told may be wrong.",
-                remedy="Ask it by hand",
                 commands=(each(f"{question} -g", tuple(silent)),),
             )
     driver = case.facts.driver
@@ -173,6 +172,7 @@ def _hccn_conf(case: Case) -> Findings:
         raise NotApplicable("there is no /etc/hccn.conf (see container-files)")
     if hccn.conf is None:
         require_open(case, "/etc/hccn.conf")
+    yield from odd_lines(case, "/etc/hccn.conf")
     yield from _unwritten(hccn.conf, devices)
     if hccn.conf is None:
         return
@@ -209,15 +209,12 @@ def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> 
         if device.address and f"address_{device.device}" not in (conf or {})
     ]
     if lost:
-        yield warning(
-            "There is no /etc/hccn.conf, and the devices have addresses"
+        yield TEXTS.finding(
+            "file-restored",
+            title="There is no /etc/hccn.conf, and the devices have addresses"
             if conf is None
             else f"/etc/hccn.conf has no address of {_of(device.device for device in lost)}",
             observed="; ".join(f"device {device.device}: {device.address}" for device in lost[:8]),
-            required="the address of every device in /etc/hccn.conf",
-            because="The file is what is restored at the next start; then these are gone. Rank "
-            "tables that are made from it lack the devices.",
-            remedy="Set the addresses again, which writes the file as well",
             commands=tuple(
                 f"sudo {_TOOL} -i {device.device} -ip -s address "
                 f"{shlex.quote(device.address or '')} netmask {shlex.quote(device.netmask or '')}"

@@ -18,12 +18,10 @@ _DOWN = "https://github.com/vllm-project/vllm-ascend/issues/1815"
 # Init: no address to probe is set, or no probe was made yet.
 _FINE = frozenset({"Success", "Init", "Detect ip set"})
 # Words of dcmi_get_device_network_health, as old and new tools spell them.
-_FAILED = frozenset(
-    {
-        *("Socket fail", "Socket failed", "Receive timeout", "Unreachable"),
-        *("Time exceeded", "Fault", "Thread error"),
-    }
-)
+_FAILED = {
+    *("Socket fail", "Socket failed", "Receive timeout", "Unreachable"),
+    *("Time exceeded", "Fault", "Thread error"),
+}
 
 
 @TEXTS.check("hccn-link")

@@ -4,7 +4,7 @@ import shlex
 
 from ascend_doctor.checks.network.sockets import address
 from ascend_doctor.facts import Environment, require_known
-from ascend_doctor.judging import Case, Findings, Texts, warning
+from ascend_doctor.judging import Case, Findings, Texts
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.env_values import settings, show_values
 from ascend_doctor.judging.value_bounds import clean, ports
@@ -110,12 +110,11 @@ def _ports_reserved(case: Case) -> Findings:
     )
     if loose:
         value = ",".join(text for text in (reserved, _ranges(hccl_ports)) if text)
-        yield warning(
-            f"{len(loose)} ports of HCCL are not reserved",
+        yield TEXTS.finding(
+            "another-program",
+            title=f"{len(loose)} ports of HCCL are not reserved",
             observed=f"ip_local_port_range {low}-{high}, reserved: {reserved or 'none'}",
             required=f"{_ranges(hccl_ports)} in net.ipv4.ip_local_reserved_ports",
-            because="Another program can take one of them by chance; then a job does not start.",
-            remedy="Reserve them on the host; a line in /etc/sysctl.d keeps it",
             commands=(f"sudo sysctl -w net.ipv4.ip_local_reserved_ports={shlex.quote(value)}",),
             refs=(_BASE_PORT,),
         )

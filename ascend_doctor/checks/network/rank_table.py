@@ -6,7 +6,7 @@ from itertools import groupby
 from ascend_doctor.checks.network.network import VERIFY
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, RankEntry, RankTable
-from ascend_doctor.judging import Case, Finding, Findings, Texts, error, spans
+from ascend_doctor.judging import Case, Finding, Findings, Texts, spans
 from ascend_doctor.judging.chip import family_or_none
 from ascend_doctor.judging.env_values import unset
 from ascend_doctor.judging.packages import npu_only
@@ -48,13 +48,13 @@ def _rank_table_content(case: Case) -> Findings:
 
 
 def _refusal(what: str, observed: str, required: str) -> Finding:
-    return error(
-        f"The rank table {what}",
+    return TEXTS.finding(
+        "rank-table",
         observed=observed,
         required=required,
-        because="HCCL stops with EI0004 when the first group is made.",
         remedy=unset(_NAME),
         refs=(_LOAD,),
+        what=what,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ascend_doctor.facts import LOOPBACK, Environment, Host, Interface, require_known
 from ascend_doctor.judging import Case, Findings, Level, NotApplicable, Remedy, Texts
 from ascend_doctor.judging.chip import ascend
+from ascend_doctor.judging.closed import odd_lines
 from ascend_doctor.judging.env_values import settings, show_values
 from ascend_doctor.judging.value_bounds import clean
 
@@ -63,7 +64,7 @@ def _socket_interface(case: Case) -> Findings:
             interface
             for interface in matches
             if _reaches(interface, values)
-            and not (value[0] == "^" and is_unreachable(interface.name))
+            and not ((value[0] == "^" or not _is_alone(values)) and is_unreachable(interface.name))
         ]
         if not usable:
             family = show_values(values, *_FAMILY & {*values})
@@ -89,11 +90,15 @@ def _choose(name: str) -> Remedy:
     )
 
 
+def _is_alone(values: dict[str, str]) -> bool:
+    return clean(values.get("NNODES", "1")) in {"0", "1"}
+
+
 def _claims(case: Case, values: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Where this node's address is named, and the address."""
     if "HCCL_IF_IP" in values:
         yield "HCCL_IF_IP", clean(values["HCCL_IF_IP"])
-    if clean(values.get("NNODES", "1")) in {"0", "1"}:
+    if _is_alone(values):
         return
     host, master = case.need(Host), values.get("MASTER_ADDR", "")
     # gloo binds what the host's name resolves to.
@@ -106,8 +111,11 @@ def _claims(case: Case, values: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 @TEXTS.check("socket-address")
 def _socket_address(case: Case) -> Findings:
-    claims = [*_claims(case, settings(case))]
-    if not claims:
+    values, lines = settings(case), [*odd_lines(case, "/etc/hosts")]
+    claims = [*_claims(case, values)]
+    yield from lines
+    yield from _without_address(case, values)
+    if not claims and not lines and _is_alone(values):
         raise NotApplicable("neither HCCL_IF_IP is set nor a job of several nodes")
     interfaces = _interfaces(case)
     own = {
@@ -126,6 +134,32 @@ def _socket_address(case: Case) -> Findings:
                 name=name,
                 there=there,
             )
+        elif claim == "HCCL_IF_IP" and parsed:
+            fits = [each for each in interfaces if each.name == name and _reaches(each, values)]
+            filters = values.get("HCCL_SOCKET_IFNAME")
+            versions = _VERSIONS.get(values.get("HCCL_SOCKET_FAMILY", ""), {4, 6})
+            if not fits or parsed.version not in versions:
+                shown = show_values(values, "HCCL_IF_IP", *_FAMILY)
+                yield TEXTS.finding("other-family", shown=shown, name=name)
+            elif filters and not matching(clean(filters), tuple(fits)):
+                shown = show_values(values, "HCCL_IF_IP", "HCCL_SOCKET_IFNAME")
+                yield TEXTS.finding("other-interface", shown=shown, name=name)
+    master = values.get("MASTER_ADDR", "")
+    at = own.get(address(case.need(Host).hosts.get(master, master)))
+    rank = values.get("NODE_RANK", "0")
+    if at and rank.isdecimal() and int(rank) and not _is_alone(values):
+        yield TEXTS.finding("first-node", shown=show_values(values, "MASTER_ADDR", "NODE_RANK"))
+
+
+def _without_address(case: Case, values: dict[str, str]) -> Findings:
+    """Names of a job of several nodes that no service on this host knows."""
+    host, master = case.need(Host), values.get("MASTER_ADDR", "")
+    if {*host.name_services} != {"files"} or _is_alone(values):
+        return
+    own = [] if "GLOO_SOCKET_IFNAME" in values else [host.name]
+    for name in (*own, *([master] if master not in LOOPBACK and not address(master) else [])):
+        if name and name not in host.hosts:
+            yield TEXTS.finding("unnamed", name=name)
 
 
 def is_unreachable(name: str) -> bool:

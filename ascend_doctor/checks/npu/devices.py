@@ -2,7 +2,7 @@
 
 import shlex
 
-from ascend_doctor.facts import DeviceNode, Driver, Host
+from ascend_doctor.facts import DeviceNode, Driver, Host, InstallInfo
 from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts, error, first_of
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.container_fix import managers
@@ -40,6 +40,11 @@ def _device_managers(case: Case) -> Findings:
 @TEXTS.check("device-access")
 def _device_access(case: Case) -> Findings:
     driver = with_devices(case)
+    if case.facts.storage and "nodev" in case.facts.storage.options("/dev"):
+        yield TEXTS.finding("no-devices", first=driver.nodes[0].path)
+    info = driver.install_info
+    if info is not None and container(case) is None:
+        yield from _otherwise_installed(driver, info)
     strange = [node.path for node in driver.nodes if not node.is_device]
     if strange:
         yield error(
@@ -71,6 +76,16 @@ def _device_access(case: Case) -> Findings:
         devices=tuple(node.number for node in closed if node.number is not None),
         paths=first_of([node.path for node in closed], 3),
     )
+
+
+def _otherwise_installed(driver: Driver, info: InstallInfo) -> Findings:
+    for node in driver.nodes:
+        if info.group and node.group not in {None, info.group}:
+            yield TEXTS.finding("other-group", node=node, info=info)
+            return
+        if info.for_all and node.mode[-1:] not in {"", "6", "7"}:
+            yield TEXTS.finding("not-for-all", node=node)
+            return
 
 
 def _access(case: Case, host: Host, node: DeviceNode) -> Remedy:

@@ -4,8 +4,8 @@ from ascend_doctor.checks.npu.npus import visible_npus
 from ascend_doctor.facts import Driver, Host, require_known
 from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Texts, Unknown, spans
 from ascend_doctor.judging.chip import ascend, container
-from ascend_doctor.judging.closed import require_open
-from ascend_doctor.judging.judge import Case, unknown, warning
+from ascend_doctor.judging.closed import odd_lines, require_open
+from ascend_doctor.judging.judge import Case, warning
 from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.versions import VersionError, key
 
@@ -28,6 +28,7 @@ def _on_host(case: Case) -> Driver:
 @TEXTS.check("driver-installed")
 def driver_installed(case: Case) -> Findings:
     driver = _on_host(case)
+    yield from odd_lines(case, *(f"/usr/local/Ascend/{part}/" for part in ("driver", "firmware")))
     if driver.version is not None:
         return
     if driver.path is not None:
@@ -67,6 +68,7 @@ def driver_loaded(case: Case) -> Findings:
 def driver_complete(case: Case) -> Findings:
     driver = _on_host(case)
     info = driver.install_info
+    yield from odd_lines(case, "/etc/ascend_install.info")
     notes = (
         [text for text in case.facts.npus.warnings if "complete" in text] if case.facts.npus else []
     )
@@ -151,10 +153,10 @@ def _cards_without_verdict(case: Case) -> Findings:
         if word not in {"OK", "NOK"}:
             silent.setdefault(word, []).append(card)
     for word, cards in silent.items():
-        yield unknown(
-            f"npu-smi does not say whether driver and firmware fit on NPU {spans(cards)}",
-            observed=f"Compatibility: {word}",
-            because="A card with other firmware may fail in any way.",
+        yield TEXTS.finding(
+            "card-other",
+            title=f"npu-smi does not say whether driver and firmware fit on NPU {spans(cards)}",
+            word=word,
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE, visible_npus
 from ascend_doctor.facts import Npus
-from ascend_doctor.judging import Case, Finding, Findings, Texts, warning
+from ascend_doctor.judging import Case, Finding, Findings, Texts
 from ascend_doctor.judging.chip import npu_name, npu_names, require_answers
 
 TEXTS = Texts("npu-alike")
@@ -96,14 +96,12 @@ def _npu_temperature(case: Case) -> Findings:
     npus = visible_npus(case)
     hot = [device for device in npus.devices if (device.temperature_c or 0) >= _HOT_C]
     if hot:
-        yield warning(
-            f"{npu_names(hot).capitalize() if len(hot) > 1 else npu_name(hot[0])} "
+        yield TEXTS.finding(
+            "hot-chip",
+            title=f"{npu_names(hot).capitalize() if len(hot) > 1 else npu_name(hot[0])} "
             f"{'are' if len(hot) > 1 else 'is'} at {max(npu.temperature_c or 0 for npu in hot)} °C",
             observed="; ".join(f"{npu_name(npu)}: {npu.temperature_c} °C" for npu in hot),
             required=f"below {_HOT_C} °C",
-            because="A hot chip slows down or switches off; when, is not published.",
-            remedy="See whether fans, coolant and air flow are as they should be",
-            commands=("npu-smi info",),
             refs=(_TOOLBOX,),
             devices=tuple(npu.device for npu in hot if npu.device is not None),
         )

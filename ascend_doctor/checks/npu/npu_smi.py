@@ -6,7 +6,7 @@ import msgspec
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE
 from ascend_doctor.facts import Npus, ToolError
-from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, unknown
+from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, unknown
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.container_fix import managers, mount_again, start_again
 
@@ -108,10 +108,10 @@ def _npu_smi(case: Case) -> Findings:
             commands=("timeout 60 npu-smi info", _DMESG),
         )
         return
-    yield error(
-        _title(npus.error),
+    yield TEXTS.finding(
+        "table-npus",
+        title=_title(npus.error),
         observed=reason,
-        required="the table of NPUs",
         because=cause.because,
         remedy=cause.remedy,
         refs=cause.refs,

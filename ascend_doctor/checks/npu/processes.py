@@ -4,7 +4,17 @@ from collections.abc import Collection
 
 from ascend_doctor.checks.npu.npus import visible_npus
 from ascend_doctor.facts import Holder, Holders, Npu, NpuProcess, Npus
-from ascend_doctor.judging import Case, Finding, Findings, NeedsRoot, Texts, Unknown, spans, warning
+from ascend_doctor.judging import (
+    Case,
+    Finding,
+    Findings,
+    NeedsRoot,
+    Texts,
+    Unknown,
+    quantity,
+    spans,
+    warning,
+)
 from ascend_doctor.judging.chip import (
     ascend,
     container,
@@ -33,15 +43,11 @@ def _npu_free(case: Case) -> Findings:
     if owners or rows:
         yield _in_use(owners, rows)
     if busy:
-        yield warning(
-            f"{len(busy)} NPU{'s are' if len(busy) > 1 else ' is'} busy, and no process shows",
+        yield TEXTS.finding(
+            "job-another",
+            count=quantity(len(busy), "NPU"),
+            verb="are" if len(busy) > 1 else "is",
             observed="; ".join(f"{npu_name(npu)}: {npu.utilisation} % busy" for npu in busy),
-            required="0 %, as idle chips show",
-            because="It is a job in another container or of another user, or one that hangs on the "
-            "device after its process was killed.",
-            remedy="On the host, as root, see who has the devices open; where nobody has, restart "
-            "the host",
-            commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
             refs=(_TABLE, _LEFT),
             devices=tuple(npu.device for npu in busy if npu.device is not None),
         )
@@ -94,13 +100,10 @@ def _in_use(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding
     devices = {device for owner in owners for device in owner.devices}
     devices |= {npu.device for npu, _ in rows if npu.device is not None}
     pids = [str(owner.pid) for owner in owners]
-    return warning(
-        f"NPUs are in use: {_devices(devices)}" if devices else "NPUs are in use",
+    return TEXTS.finding(
+        "two-jobs",
+        title=f"NPUs are in use: {_devices(devices)}" if devices else "NPUs are in use",
         observed="; ".join((*map(_owner, owners), *(_row(npu, row) for npu, row in rows))),
-        required="no process on the devices that you mean to use",
-        because="Two jobs on one NPU run out of memory or stop with EJ0001.",
-        remedy="See whose they are; then wait for them, or choose other devices with "
-        "ASCEND_RT_VISIBLE_DEVICES. End them only where they are left over and yours",
         commands=(f"ps -o pid,user,etime,args -p {','.join(pids)}",) if pids else ("npu-smi info",),
         refs=(_TABLE, _LEFT),
         devices=tuple(sorted(devices)),

@@ -2,8 +2,10 @@
 
 from packaging.version import InvalidVersion, Version
 
-from ascend_doctor.judging import Case, Findings, Unknown, check, error, note, warning
+from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, variable
+
+TEXTS = Texts("ray-devices")
 
 _NAME = "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"
 # ray/_private/accelerators/npu.py of the wheels: ASCEND_VISIBLE_DEVICES and another variable
@@ -16,38 +18,17 @@ _ADVICE = "verl-project/verl@1dda039b:docs/ascend_tutorial/get_start/install_gui
 _ALL_DEVICES = "Every actor sees all devices, and code that takes device 0 puts all ranks on one."
 
 
-@check("ray-visible-devices", f"{_NAME} is 1 or unset")
+@TEXTS.check("ray-visible-devices")
 def ray_visible_devices(case: Case) -> Findings:
-    """Ray gives an actor that holds NPUs an ASCEND_RT_VISIBLE_DEVICES with just those.
-
-    RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=1 keeps it from that: every actor then sees
-    all devices and has to choose its own. Other values are a trap. Before Ray 2.54 any text
-    counts as set, "0" and "false" too; from 2.54 on only 1 and true do. verl takes any text for
-    set: with "0" and a new Ray it sets a device number that is not visible in the actor (107001).
-    Ray reads the variable on each node, so it has to be the same there before `ray start`.
-
-    Ray before 2.10 sets ASCEND_VISIBLE_DEVICES, which only the container runtime reads: its actors
-    all see all devices.
-    """
     npu_only(case)
     release = distribution(case, "ray").version
     value = variable(case, _NAME)
     verl = find_distribution(case, "verl")
     if _is_before(_RUNTIME, release):
-        yield warning(
-            f"Ray {release} does not choose the devices of its actors",
-            observed=f"Ray {release} sets ASCEND_VISIBLE_DEVICES, which processes do not read",
-            required="Ray 2.10 or newer",
-            because=_ALL_DEVICES,
-        )
+        yield TEXTS.finding("ray-does", because=_ALL_DEVICES, release=release)
     elif not value:
         if verl:
-            yield note(
-                "Ray chooses the devices of each actor",
-                observed=f"{_NAME} is not set",
-                because="verl works with that, and its documents for Ascend set it to 1.",
-                refs=(_ADVICE,),
-            )
+            yield TEXTS.finding("ray-chooses", observed=f"{_NAME} is not set", refs=(_ADVICE,))
     elif value.lower() not in {"1", "true"}:
         yield from _neither(value, release, verl=verl is not None)
 

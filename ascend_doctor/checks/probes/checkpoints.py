@@ -200,14 +200,13 @@ def _judge_loading(result: ProbeResult, name: str, exact: bool, *, right: bool) 
                 if not float(error) <= (_EXACT_STATE if exact else _ROUNDED_STATE)
             }
             if off:
-                yield error(
-                    f"checkpoint: what was loaded is not what was trained under {where}",
+                yield TEXTS.finding(
+                    "checkpoint-what",
                     observed=f"{way}: "
                     + ", ".join(f"{what} off by {value:.1%}" for what, value in off.items())
                     + f", on rank {result.rank}",
-                    required="the weights and moments of the same training in plain torch",
-                    because="Something of it was dropped, or went to another place.",
-                    ranks=(result.rank,),
+                    on_ranks=(result.rank,),
+                    where=where,
                 )
                 return
 

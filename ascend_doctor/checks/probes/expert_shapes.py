@@ -1,7 +1,7 @@
 """Whether the shapes of experts follow the expert tensor parallel size, judged."""
 
 from ascend_doctor.checks.probes.run_failures import ran_well
-from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, error, note
+from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, note
 from ascend_doctor.probe_records.groups import ExpertShapes, ExpertShapesRecord
 
 TEXTS = Texts("expert-shapes")
@@ -51,10 +51,10 @@ def _otherwise(rank: int, name: str, measured: ExpertShapes) -> Finding | None:
     differ = [key for key, value in expected.items() if got.get(key) != value]
     if not differ:
         return None
-    return error(
-        f"expert-shapes: experts are cut otherwise with ETP given to {name}",
+    return TEXTS.finding(
+        "expert-shapes",
         observed="; ".join(f"{key}: {got.get(key)}" for key in differ) + f", on rank {rank}",
         required="; ".join(f"{key}: {expected[key]}" for key in differ),
-        because="Weights of experts do not fit, or, worse, other experts' slices do.",
-        ranks=(rank,),
+        on_ranks=(rank,),
+        name=name,
     )

@@ -3,7 +3,7 @@
 import math
 
 from ascend_doctor.checks.probes.run_failures import ran_well
-from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, error, note
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, note
 from ascend_doctor.probe_records.operators import Fp8Record
 
 TEXTS = Texts("fp8")
@@ -25,11 +25,8 @@ def _fp8(case: Case) -> Findings:
     for recipe, expected in ALIGNMENT.items():
         got = asked.get(recipe)
         if got is not None and got != expected:
-            yield error(
-                f"fp8: megatron.core aligns tokens for {recipe} to {got}",
-                observed=str(got),
-                required=str(expected),
-                because="Token counts that were right for other releases are not for this one.",
+            yield TEXTS.finding(
+                "fp-megatron", observed=str(got), required=str(expected), got=got, recipe=recipe
             )
             return
     if record.unable is None:

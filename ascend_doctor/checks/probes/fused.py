@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from ascend_doctor.checks.cann.probes.operators import read_outcomes
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, error, note, unknown
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, error, note
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.operators import (
     DtypeCase,
@@ -82,9 +82,10 @@ def _judge_kernel(
     }
     if untold:
         kernels = ", ".join(sorted(set(untold.values())))
-        yield unknown(
-            f"Could not tell whether {', '.join(untold)} can be used",
-            observed=f"the simulated NPU has no kernel for {kernels}",
+        yield TEXTS.finding(
+            "odd-value",
+            title=f"Could not tell whether {', '.join(untold)} can be used",
+            kernels=kernels,
         )
     texts = {
         name: story(outcome) if outcome.error else problem(outcome)

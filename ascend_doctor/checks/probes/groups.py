@@ -60,13 +60,13 @@ def _physical(result: ProbeResult) -> str | None:
 def _find_changes(run: ProbeRun, probe_result: ProbeResult) -> Findings:
     record = probe_result.record(DevicePerRankRecord)
     if record.variable != record.started_with:
-        yield warning(
-            f"device-per-rank: {_VARIABLES.get(run.device)} is changed while rank "
+        yield TEXTS.finding(
+            "once-torch",
+            title=f"device-per-rank: {_VARIABLES.get(run.device)} is changed while rank "
             f"{probe_result.rank} runs",
             observed=str(record.variable),
             required=str(record.started_with),
-            because="Once torch_npu is imported a change has no effect.",
-            ranks=(probe_result.rank,),
+            on_ranks=(probe_result.rank,),
         )
 
 

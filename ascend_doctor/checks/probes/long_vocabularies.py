@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import ran_well
-from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, error, note
+from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, note
 from ascend_doctor.probe_records.operators import (
     InPlaceRow,
     MaskRecord,
@@ -115,12 +115,13 @@ def _count_refusals(run: ProbeRun) -> str:
 
 
 def _wrong(title: str, observed: str, required: str, result: ProbeResult) -> Finding:
-    return error(
-        f"vocab-parallel-logprob: {title}",
-        observed=f"{observed}, on rank {result.rank}",
+    return TEXTS.finding(
+        "vocab-parallel",
         required=required,
-        because="Ratios of policies are computed from these numbers.",
-        ranks=(result.rank,),
+        on_ranks=(result.rank,),
+        observed=observed,
+        result=result,
+        title=title,
     )
 
 
@@ -137,11 +138,7 @@ def _attention_mask_rebuild(case: Case) -> Findings:
     if left is None:
         raise Unknown("the probe attention-mask-rebuild did not get this far")
     if left.right_padded:
-        yield error(
-            "attention-mask-rebuild: padding on the left is not refused",
-            observed=f"{left.mask} passes for padding on the right",
-            required="it is told apart",
-        )
+        yield TEXTS.finding("attention-mask", left=left)
     else:
         yield note(
             observed=f"{run.ranks[0].compared} masks on {run.device}; padding on the left, "

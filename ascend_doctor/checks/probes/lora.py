@@ -79,11 +79,12 @@ def _as_whole(run: ProbeRun, name: str, what: str) -> Findings:
         for loss, other in zip(got, expected, strict=True)
     ):
         return
-    yield error(
-        f"{run.probe}: the losses are wrong under {what}",
+    yield TEXTS.finding(
+        "losses-wrong",
         observed=", ".join(f"{loss:.5f}" for loss in got) or "none",
         required=", ".join(f"{loss:.5f}" for loss in expected) + ", as in plain torch",
-        because="The same weights and data give other gradients.",
+        run=run,
+        what=what,
     )
 
 

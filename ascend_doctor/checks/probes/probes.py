@@ -1,7 +1,7 @@
 """What the probes measured, judged."""
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
-from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, note, warning
+from ascend_doctor.judging import Case, Findings, Texts, Unknown, note
 from ascend_doctor.probe_records.device import (
     AllReduceRecord,
     CollectivesRecord,
@@ -29,10 +29,7 @@ def _device(case: Case) -> Findings:
             if name not in absent:
                 yield from _product(name, product)
         if (record.leaked_bytes or 0) > 0:
-            yield warning(
-                "Device memory is not given back",
-                observed=f"{record.leaked_bytes} bytes still allocated",
-            )
+            yield TEXTS.finding("device-memory", record=record)
     if run.ranks:
         records = [result.record(DeviceRecord) for result in run.ranks]
         lost = [each for each in records if each.leaked_bytes is None and run.device != "cpu"]
@@ -49,9 +46,7 @@ def _lacking(case: Case, record: DeviceRecord) -> set[str]:
 
 def _product(dtype: str, product: MatrixProduct) -> Findings:
     if product.error:
-        yield error(
-            f"device: a {dtype} matrix product fails", observed=product.error, required="a result"
-        )
+        yield TEXTS.finding("device-matrix", observed=product.error, dtype=dtype)
         return
     off = product.error_relative
     tolerance = _TOLERANCE.get(dtype, 0.0)
@@ -69,10 +64,11 @@ def _allreduce(case: Case) -> Findings:
     first = max((record.first_call_s or 0.0 for record in records), default=0.0)
     steady = max((record.steady_s or 0.0 for record in records), default=0.0)
     if first > _SLOW_FIRST or steady > _SLOW_STEADY:
-        yield warning(
-            "allreduce: adding up one element is slow",
-            observed=f"first call {first:.1f} s, then {steady:.3f} s",
+        yield TEXTS.finding(
+            "allreduce-adding",
             required=f"at most {_SLOW_FIRST:.0f} s and {_SLOW_STEADY:.0f} s",
+            first=first,
+            steady=steady,
         )
     if any(None in (record.first_call_s, record.steady_s) for record in records):
         raise Unknown("the probe allreduce recorded no times")

@@ -7,7 +7,7 @@ from typing import Literal
 from ascend_doctor.checks.probes.nan_origin import origin
 from ascend_doctor.checks.probes.numbers import against_reference
 from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well, ranks_text
-from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, error, note
+from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, note
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.groups import ParallelGroupsRecord
 from ascend_doctor.probe_records.training import LayoutRecord, SmokeTrainRecord
@@ -166,12 +166,13 @@ def _not_finite(run: ProbeRun, name: str) -> Finding | None:
     where = [] if began and began.ranks else [ranks_text(ranks)]
     where += [began.text] if began else []
     reason = "The same operators and collectives turn a real training into NaN."
-    return error(
-        f"smoke-train: the {what} is not finite under {name}",
+    return TEXTS.finding(
+        "smoke-train",
         observed=f"from step {step} on, {'; '.join(where)}",
-        required="a finite loss and gradient norm in every step",
         because=f"{began.because} {reason}".strip() if began else reason,
-        ranks=(began and began.ranks) or tuple(ranks),
+        on_ranks=(began and began.ranks) or tuple(ranks),
+        name=name,
+        what=what,
     )
 
 
@@ -207,13 +208,11 @@ def _narrow(run: ProbeRun, name: str) -> Findings:
         for what, text in texts.items():
             other = [dtype for dtype in layout.dtypes.get(what, []) if dtype != "float32"]
             if other:
-                yield error(
-                    f"smoke-train: {text} {', '.join(other)} under {name}",
+                yield TEXTS.finding(
+                    "additions-smaller",
+                    title=f"smoke-train: {text} {', '.join(other)} under {name}",
                     observed=f"{', '.join(other)} on rank {rank}",
-                    required="float32, as grad_reduce_in_fp32 and the distributed optimizer "
-                    "give it",
-                    because="Additions that are smaller than a 256th of what is there are lost.",
-                    ranks=(rank,),
+                    on_ranks=(rank,),
                 )
                 return
 

@@ -1,7 +1,7 @@
 """Packages for CUDA, and the CUDA of torch."""
 
 from ascend_doctor.facts import Distribution, Python
-from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, error
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown
 from ascend_doctor.judging.packages import distribution, pip
 from ascend_doctor.judging.requirements import requirements
 from ascend_doctor.patterns import defer
@@ -37,12 +37,12 @@ def _cuda_major(case: Case) -> Findings:
         match = _SUFFIX.match(package.name)
         if match and match["major"] != major:
             right = package.name.replace(match["major"], major)
-            yield error(
-                f"{package.name} is for CUDA {match['major']}, torch is for CUDA {major}",
-                observed=f"{package.name} {package.version}, torch {torch.version}",
+            yield TEXTS.finding(
+                "libraries-two",
+                title=f"{package.name} is for CUDA {match['major']}, torch is for CUDA {major}",
                 required=right,
-                because="Libraries of two releases of CUDA in one process end in missing symbols.",
-                remedy="Install the package for the CUDA of torch",
                 commands=(pip(case, "uninstall", "-y", package.name), pip(case, "install", right)),
                 refs=(_UPSTREAM,),
+                package=package,
+                torch=torch,
             )

@@ -2,12 +2,15 @@
 
 import shlex
 
-from ascend_doctor.facts import ImportName, ImportPath, PackageCopy
+from ascend_doctor.facts import ImportName, ImportPath, PackageCopy, Python
 from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts
 from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.packages import distribution
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("import-path")
+
+_OF_PYTHON = defer(r"/python(3\.\d+)/(?:site|dist)-packages")
 
 
 @TEXTS.check("pythonpath-entries")
@@ -15,8 +18,11 @@ def pythonpath_entries(case: Case) -> Findings:
     path = case.need(ImportPath)
     if not path.pythonpath:
         raise NotApplicable("PYTHONPATH is not set")
+    python = case.facts.python
     entries = [
-        entry for entry in path.pythonpath if entry.startswith("/") and entry not in path.absent
+        entry
+        for entry in path.pythonpath
+        if entry.startswith("/") and entry not in path.absent and not _is_foreign(entry, python)
     ]
     remedy = Remedy(
         summary="Set it to the full paths that are there",
@@ -28,10 +34,18 @@ def pythonpath_entries(case: Case) -> Findings:
     relative = [entry for entry in path.pythonpath if entry and not entry.startswith("/")]
     if relative:
         yield TEXTS.finding("relative-entries", remedy=remedy, relative=", ".join(relative))
+    for entry in path.pythonpath:
+        if _is_foreign(entry, python):
+            yield TEXTS.finding("other-python", remedy=remedy, entry=entry, python=python)
     absent = [entry for entry in path.pythonpath if entry.startswith("/") and entry in path.absent]
     if absent:
         require_open(case, *absent)
         yield TEXTS.finding("absent-folders", remedy=remedy, absent=", ".join(absent))
+
+
+def _is_foreign(entry: str, python: Python | None) -> bool:
+    match = _OF_PYTHON.search(entry)
+    return bool(match and python and not python.version.startswith(f"{match[1]}."))
 
 
 @TEXTS.check("pythonpath-order")

@@ -63,6 +63,10 @@ def _missing_files(case: Case, distribution: Distribution) -> Findings:
 def _package_files(case: Case) -> Findings:
     python = case.need(Python)
     yield from _of_another_release(case, python)
+    for distribution in python.distributions:
+        if not distribution.version:
+            again = _install_again(case, distribution)
+            yield TEXTS.finding("no-version", remedy=again, refs=(_RECORD,), name=distribution.name)
     looked = [
         distribution
         for distribution in python.distributions
@@ -103,7 +107,7 @@ def _of_another_release(case: Case, python: Python) -> Findings:
 
 
 def _install_again(case: Case, package: Distribution) -> Remedy:
-    pin = f"{package.name}=={package.version}"
+    pin = f"{package.name}=={package.version}".removesuffix("==")
     return Remedy(
         summary="Install it again, the same version and build",
         commands=(pip(case, "install", "--force-reinstall", "--no-deps", pin),),

@@ -57,15 +57,20 @@ def mindspeed_placeholder(case: Case) -> Findings:
 def package_namesakes(case: Case) -> Findings:
     for hazard, distribution in hazards(case):
         if hazard.name not in _MINDSPEED:
-            yield warning(
-                f"{distribution.name} {distribution.version} is not what its name suggests",
-                observed=f"{distribution.name} {distribution.version}: {hazard.what}",
+            yield TEXTS.finding(
+                "what-name",
                 required=hazard.want or "not installed",
-                because="It can hide the module that is meant, and it does not do its work.",
-                remedy="Remove it",
                 commands=(pip(case, "uninstall", "-y", distribution.name),),
                 refs=urls(hazard.sources),
+                distribution=distribution,
+                hazard=hazard,
             )
+    python = case.need(Python)
+    for other in python.distributions:
+        counts = python.find(other.name)
+        if other.shadowed and counts and other.location == counts.location:
+            commands = (pip(case, "uninstall", "-y", other.name),) * 2
+            yield TEXTS.finding("second-copy", commands=commands, counts=counts, other=other)
     path = case.facts.import_path
     for name in path.hidden if path else ():
         first = name.copies[0].path

@@ -5,6 +5,7 @@ import shlex
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Driver, MissingSymbol, Native, Needed
 from ascend_doctor.judging import Case, Findings, Remedy, Texts, error
+from ascend_doctor.judging.closed import odd_lines
 from ascend_doctor.judging.packages import (
     AUTOLOAD,
     autoloads,
@@ -149,6 +150,7 @@ def torch_autoload(case: Case) -> Findings:
 def driver_library(case: Case) -> Findings:
     npu_only(case)
     native = native_of(case)
+    yield from odd_lines(case, "/etc/ld.so.conf")
     if native.hal is None:
         raise Unknown("libascend_hal.so was not looked for")
     if native.hal.path is None:

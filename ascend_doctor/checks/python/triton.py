@@ -68,14 +68,14 @@ def _triton_cann(case: Case) -> Findings:
         raise Unknown(f"no table says which CANN triton-ascend {triton.version} is for")
     for relation in relations:
         if relation.fit in ("doubt", "bad"):
-            yield warning(
-                f"triton-ascend {triton.version} is for CANN {relation.range_text}, "
-                f"in use is {cann}",
-                observed=f"CANN {cann}",
-                required=f"CANN {relation.range_text}",
+            yield TEXTS.finding(
+                "triton-ascend",
                 because=relation.need.because
                 or "Kernels are compiled by CANN; another release may refuse them.",
                 refs=relation.refs,
+                cann=cann,
+                relation=relation,
+                triton=triton,
             )
 
 

@@ -5,11 +5,13 @@ import shlex
 
 from ascend_doctor.checks.python.packages import hazards
 from ascend_doctor.facts import ImportPath, PackageCopy
-from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, check, error, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts, error, warning
 from ascend_doctor.judging.closed import list_import_places, require_open
 from ascend_doctor.judging.packages import find_distribution, npu_only, pip, variable
 from ascend_doctor.judging.source_trees import copies, core, find_megatron_ref, winner
 from ascend_doctor.judging.version_compare import is_in_range
+
+TEXTS = Texts("megatron")
 
 _NOT_OFFERED = ("end-of-life", "unlisted", "unmapped")
 TWO_COPIES = "https://github.com/modelscope/ms-swift/issues/9661"
@@ -20,16 +22,8 @@ def _number(copy: PackageCopy) -> str:
     return copy.versions.get("core") or "of unknown version"
 
 
-@check("megatron-two-copies", "Only one Megatron is on the import path")
+@TEXTS.check("megatron-two-copies")
 def megatron_two_copies(case: Case) -> Findings:
-    """`megatron` is a namespace package: Python joins all folders of that name on its path.
-
-    A Megatron-LM checkout on PYTHONPATH and a megatron-core that pip installed (mcore-bridge and
-    others bring it) exist side by side without a word. Each part, megatron.core or
-    megatron.training, then comes from the first folder that has it, so code of two releases can
-    run together. MindSpeed patches one of them. Keep one: uninstall megatron-core, or take the
-    checkout off the path.
-    """
     package_copies = copies(case, "megatron")
     trees = [copy for copy in package_copies if "core" in copy.parts]
     taken = core(case)
@@ -49,17 +43,15 @@ def megatron_two_copies(case: Case) -> Findings:
         )
     elif len(trees) > 1:
         versions = {tree.versions.get("core") for tree in trees}
-        yield warning(
-            f"{len(trees)} Megatrons are on the import path; "
+        yield TEXTS.finding(
+            "one-imported",
+            title=f"{len(trees)} Megatrons are on the import path; "
             + (
                 f"megatron.core {_number(taken)} is imported"
                 if len(versions) > 1
                 else "both are of one release"
             ),
             observed="; ".join(f"{_number(tree)} in {tree.path}" for tree in trees),
-            required="one",
-            because="Which one is imported depends on the order of the path, and tools that read "
-            "package metadata see the other.",
             remedy=_one_tree(case, taken),
             refs=(TWO_COPIES,),
         )
@@ -85,17 +77,8 @@ def _one_tree(case: Case, keep: PackageCopy) -> Remedy:
     )
 
 
-@check(
-    "megatron-path",
-    "MEGATRON_LM_PATH names the Megatron that is imported",
-    caused_by=("megatron-two-copies",),
-    scope="launch",
-)
+@TEXTS.check("megatron-path", caused_by=("megatron-two-copies",))
 def megatron_path(case: Case) -> Findings:
-    """ms-swift and twinkle take the Megatron-LM tree from MEGATRON_LM_PATH.
-
-    It must be the tree that `import megatron.core` gives; set PYTHONPATH to the same folder.
-    """
     value = variable(case, "MEGATRON_LM_PATH")
     if not value:
         raise NotApplicable("MEGATRON_LM_PATH is not set")
@@ -103,23 +86,13 @@ def megatron_path(case: Case) -> Findings:
         taken = core(case)
     except NotApplicable:
         require_open(case, value, *list_import_places(case))
-        yield warning(
-            "MEGATRON_LM_PATH is set, and no Megatron can be imported",
-            observed=f"MEGATRON_LM_PATH={value}; no folder of Python's path has megatron/core",
-            required="that tree, on PYTHONPATH",
-            because="The framework looks for megatron.core there.",
-            remedy=_clone(case),
-            refs=(SWIFT_ON_NPUS,),
+        yield TEXTS.finding(
+            "megatron-lm-2", remedy=_clone(case), refs=(SWIFT_ON_NPUS,), value=value
         )
         return
     if not f"{taken.path}/".startswith(f"{value.rstrip('/')}/"):
-        yield warning(
-            "MEGATRON_LM_PATH names another Megatron than the one that is imported",
-            observed=f"MEGATRON_LM_PATH={value}; megatron.core comes from {taken.path}",
-            required="the same tree",
-            because="The framework and MindSpeed work on different trees.",
-            remedy=prepend(value),
-            refs=(SWIFT_ON_NPUS,),
+        yield TEXTS.finding(
+            "megatron-lm", remedy=prepend(value), refs=(SWIFT_ON_NPUS,), taken=taken, value=value
         )
 
 
@@ -131,14 +104,8 @@ def prepend(root: str) -> Remedy:
     )
 
 
-@check("megatron-training", "Megatron-LM is complete, not only megatron.core")
+@TEXTS.check("megatron-training")
 def megatron_training(case: Case) -> Findings:
-    """The package megatron-core holds megatron.core only.
-
-    MindSpeed-LLM and many launch scripts need megatron.training as well, which only the
-    Megatron-LM repository has. Get the checkout at the release that your MindSpeed branch names
-    and put it on PYTHONPATH.
-    """
     npu_only(case)
     package_copies = copies(case, "megatron")
     taken = core(case)
@@ -173,9 +140,8 @@ def _clone(case: Case) -> Remedy:
     )
 
 
-@check("mindspeed-installed", "MindSpeed is installed beside Megatron")
+@TEXTS.check("mindspeed-installed")
 def mindspeed_installed(case: Case) -> Findings:
-    """Megatron-LM is written for CUDA. MindSpeed patches it at import so that it runs on NPUs."""
     npu_only(case)
     taken = core(case)
     path = case.need(ImportPath)
@@ -184,13 +150,8 @@ def mindspeed_installed(case: Case) -> Findings:
     if not path.find("mindspeed").copies and not path.find("megatron_adaptor").copies:
         require_open(case, *list_import_places(case))
         release = taken.versions.get("core")
-        yield warning(
-            "MindSpeed is not installed",
-            observed="Megatron without mindspeed and megatron_adaptor",
-            required="MindSpeed at the branch that fits this Megatron",
-            because="Without it Megatron falls back to CUDA and fails.",
-            remedy=_install_mindspeed(case, release),
-            refs=(SWIFT_ON_NPUS,),
+        yield TEXTS.finding(
+            "mindspeed-installed", remedy=_install_mindspeed(case, release), refs=(SWIFT_ON_NPUS,)
         )
 
 

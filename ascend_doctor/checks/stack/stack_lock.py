@@ -4,25 +4,23 @@ import itertools
 import shlex
 
 from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
-from ascend_doctor.judging import Findings, NotApplicable, Remedy, Unknown, first_of, quantity
-from ascend_doctor.judging.judge import Case, check, error, note, unknown
+from ascend_doctor.judging import (
+    Findings,
+    NotApplicable,
+    Remedy,
+    Texts,
+    Unknown,
+    first_of,
+    quantity,
+)
+from ascend_doctor.judging.judge import Case, error, note, unknown
 from ascend_doctor.matrix.versions import VersionError, parse
 
+TEXTS = Texts("stack-lock")
 
-@check("stack-lock", "The stack matches its lock")
+
+@TEXTS.check("stack-lock")
 def stack_lock(case: Case) -> Findings:
-    """Each checkout is at its commit without local changes, and each wheel is the locked one.
-
-    A lock names full commits and the SHA-256 of every wheel, so that all nodes have the same
-    stack. A node that differs trains with other code than the rest, which shows up as a hang or
-    as other losses, not as an error. Give the lock with --lock FILE.
-
-    The lock also says how the stack was run after it was built, and what did not pass then.
-
-    The hash of an installed wheel is known where pip recorded it (direct_url.json, PEP 610), as it
-    does for what setup installs. Python files that are younger than the environment are compared
-    with RECORD.
-    """
     lock = case.need(StackLock)
     if not lock.present:
         raise NotApplicable("no lock was given; --lock FILE")
@@ -31,13 +29,7 @@ def stack_lock(case: Case) -> Findings:
     ):
         raise Unknown(f"the stack of {lock.source} is not on this machine (looked in {lock.stack})")
     if lock.proof_failed:
-        yield error(
-            "The stack did not stand its proof",
-            observed=lock.proof,
-            required="a stack that imports and steps",
-            because="setup built it and does not put it in use.",
-            remedy=_repair(lock),
-        )
+        yield TEXTS.finding("stack-did", observed=lock.proof, remedy=_repair(lock))
     checkouts = (_checkout(checkout, _repair(lock)) for checkout in lock.checkouts)
     drifted = list(itertools.chain.from_iterable(checkouts))
     yield from drifted
@@ -47,24 +39,23 @@ def stack_lock(case: Case) -> Findings:
         if not (_is_version(wheel) and (wheel.built or wheel.found_sha256 in (None, wheel.sha256)))
     ]
     if wrong:
-        yield error(
-            f"{len(wrong)} of {len(lock.wheels)} packages are not those of the lock",
+        yield TEXTS.finding(
+            "were-changed",
+            title=f"{len(wrong)} of {len(lock.wheels)} packages are not those of the lock",
             observed="; ".join(_describe_wheel(wheel) for wheel in wrong),
             required="; ".join(f"{wheel.name} {wheel.version}" for wheel in wrong),
-            because=f"They were changed in {lock.environment} after setup built it.",
             remedy=_repair(lock),
+            lock=lock,
         )
     edited = lock.edited or ()
     if edited:
-        yield error(
-            f"{quantity(len(edited), 'file')} of the environment were edited",
+        yield TEXTS.finding(
+            "other-node",
+            title=f"{quantity(len(edited), 'file')} of the environment were edited",
             observed=first_of(edited, 5),
-            required="the files of the locked wheels",
-            because="No other node has these changes, and the next setup may remove them.",
-            remedy="Keep the changes as a patch; `stack remove` and `setup --locked` build anew",
         )
     elif lock.edited is None and any(wheel.installed for wheel in lock.wheels):
-        yield unknown("Whether files of the environment were edited could not be determined")
+        yield TEXTS.finding("whether-files")
     if not (drifted or wrong or edited):
         parts = ", ".join(f"{checkout.name} {checkout.ref}" for checkout in lock.checkouts)
         yield note(
@@ -90,27 +81,18 @@ def _checkout(checkout: LockedCheckout, repair: Remedy) -> Findings:
     if checkout.head is None:
         yield unknown(f"The commit of {checkout.name} could not be told", observed=checkout.path)
     elif checkout.head != checkout.commit:
-        yield error(
-            f"{checkout.name} is at another commit than the lock's",
+        yield TEXTS.finding(
+            "at-another",
             observed=checkout.head,
             required=required,
-            because="Other nodes with the same lock run other code.",
             remedy=repair,
+            checkout=checkout,
         )
     if checkout.dirty:
         where = shlex.quote(checkout.path)
-        yield error(
-            f"{checkout.name} has local changes",
-            observed=checkout.path,
-            required=f"the files of {checkout.commit}",
-            because="The lock does not have them, so no other node has them either.",
-            remedy="Keep them elsewhere",
-            commands=(f"git -C {where} diff", f"git -C {where} stash"),
-        )
+        yield TEXTS.finding("local-changes", observed=checkout.path, checkout=checkout, where=where)
     elif checkout.head is not None and checkout.dirty is None:
-        yield unknown(
-            f"Whether {checkout.name} has local changes could not be told", observed=checkout.path
-        )
+        yield TEXTS.finding("whether-local", observed=checkout.path, checkout=checkout)
 
 
 def _is_version(wheel: LockedWheel) -> bool:

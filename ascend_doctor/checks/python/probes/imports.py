@@ -86,13 +86,12 @@ def _devices(case: Case, modules: dict[str, ImportedModule]) -> Findings:
 def _failure(case: Case, name: str, outcome: ImportedModule) -> Finding:
     if _late(outcome):
         return _slow_import(name, outcome)
-    return error(
-        f"`import {name}` fails: {_reason(outcome)}",
+    return TEXTS.finding(
+        "installed-but",
+        title=f"`import {name}` fails: {_reason(outcome)}",
         observed="\n".join(text for text in (outcome.error, outcome.output) if text),
-        required=f"import {name} succeeds",
-        because="What is installed but cannot be imported stops a job, or silently switches off "
-        "what depends on it.",
         remedy=_remedy(case, outcome),
+        name=name,
     )
 
 

@@ -6,7 +6,7 @@ from ascend_doctor.checks.probes.run_failures import ran, ran_well, report_late,
 from ascend_doctor.checks.stack.megatron import SWIFT_ON_NPUS
 from ascend_doctor.checks.stack.probes.mindspeed_patches import LATE, ORDER, import_order_faults
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.judging import Case, Finding, Findings, Level, Texts, error, note
+from ascend_doctor.judging import Case, Finding, Findings, Level, Texts, note
 from ascend_doctor.probe_records.stack import EntryCase, EntryPointsRecord
 
 TEXTS = Texts("entry-points")
@@ -60,12 +60,8 @@ def framework_order(case: Case) -> Findings:
             judged += 1
             wrong = import_order_faults(outcome)
             if wrong:
-                yield error(
-                    f"{name} imports Megatron before MindSpeed",
-                    observed=wrong,
-                    required="MindSpeed first",
-                    because=LATE,
-                    remedy=ORDER,
+                yield TEXTS.finding(
+                    "imports-megatron", observed=wrong, because=LATE, remedy=ORDER, name=name
                 )
     if not judged:
         raise NotApplicable("nothing that is installed brings MindSpeed in")

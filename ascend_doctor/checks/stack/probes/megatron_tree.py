@@ -50,19 +50,18 @@ def megatron_origin(case: Case) -> Findings:
             "two-trees", remedy=prepend(other), refs=(TWO_COPIES,), core=core, other=other
         )
     elif len(record.copies) > 1:
-        yield warning(
-            f"{len(record.copies)} copies of megatron.core are on the path",
+        yield TEXTS.finding(
+            "one-imported",
+            title=f"{len(record.copies)} copies of megatron.core are on the path",
             observed="; ".join(f"{copy.version} in {copy.path}" for copy in record.copies),
-            required="one",
-            because="Which one is imported depends on the order of the path.",
             refs=(TWO_COPIES,),
         )
     if record.distributions and version not in record.distributions:
-        yield warning(
-            f"pip knows megatron-core {', '.join(record.distributions)}; imported is {version}",
-            observed=f"megatron.core {version} in {core}",
-            required="one version",
-            because="Tools that read package metadata take another release for the one that runs.",
+        yield TEXTS.finding(
+            "tools-read",
+            known=", ".join(record.distributions),
+            core=core,
+            version=version,
         )
     if named and core != named:
         yield TEXTS.finding("other-path", remedy=prepend(named), named=named, core=core)
@@ -98,15 +97,14 @@ def _compare(function: Function, record: MegatronTreeRecord) -> Findings:
     has = record.api.get(function.name, [])
     missing = [name for name in required if name not in has]
     if missing:
-        yield error(
-            f"{_last(function.name)} of this Megatron-core {version} does not take "
+        yield TEXTS.finding(
+            "frameworks-made",
+            title=f"{_last(function.name)} of this Megatron-core {version} does not take "
             + ", ".join(missing),
             observed=f"{function.name}({', '.join(has)})"
             if has
             else f"there is no {function.name}",
-            required=f"as in release {version}",
-            because="Frameworks that are made for this release call it so: TypeError.",
-            remedy="Check the tree out again at its release",
+            version=version,
         )
     new = [name for name in has if name not in required]
     if new:
@@ -134,12 +132,10 @@ def _last(name: str) -> str:
 def _refusal(version: str, calls: list[RefusedCall]) -> Finding:
     shown = [f"{call.where}: {call.call}({', '.join(call.keywords)}=)" for call in calls[:_SHOWN]]
     more = len(calls) - len(shown)
-    return warning(
-        f"Frameworks call Megatron-core {version} with keywords that it does not take",
+    return TEXTS.finding(
+        "frameworks-call",
         observed="\n".join([*shown, *([f"and {more} more"] if more else [])]),
-        required="keywords that are parameters",
-        because="TypeError: unexpected keyword argument, unless the call is guarded by a version.",
-        remedy="Move the framework or Megatron-LM to releases that fit",
+        version=version,
     )
 
 

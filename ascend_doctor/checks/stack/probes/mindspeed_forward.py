@@ -1,8 +1,10 @@
 """What MindSpeed gives Megatron on one device, judged."""
 
 from ascend_doctor.checks.probes.run_failures import ran, ran_well, refuse_late
-from ascend_doctor.judging import Case, Findings, Unknown, check, error, note, warning
+from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, note
 from ascend_doctor.probe_records.stack import ForwardCase, MindSpeedForwardRecord
+
+TEXTS = Texts("mindspeed-forward")
 
 _PROBE = "mindspeed-forward"
 _MASK = (
@@ -30,14 +32,8 @@ def _failures(outcome: ForwardCase, title: str, remedy: str) -> Findings:
         yield error(title, observed=outcome.error, remedy=remedy)
 
 
-@check("type-strings", "Tensors on NPUs call themselves CUDA tensors", level=2, probe=_PROBE)
+@TEXTS.check("type-strings", level=2, probe=_PROBE)
 def type_strings(case: Case) -> Findings:
-    """Megatron's optimizers sort parameters by the text of Tensor.type().
-
-    The 16-bit optimizers, the distributed optimizer and the clipping of gradients want
-    torch.cuda.HalfTensor and the like, and refuse anything else. MindSpeed answers so for tensors
-    on NPUs; if it does not, it was imported too late or patched something else.
-    """
     ran_well(case, _PROBE)
     outcome = _outcome(case, "types")
     yield from _failures(outcome, "MindSpeed gives no types", "See stack-pair and import-order")
@@ -49,23 +45,13 @@ def type_strings(case: Case) -> Findings:
     if absent and not wrong:
         raise Unknown(f"the probe {_PROBE} recorded no types")
     if wrong:
-        yield error(
-            "Tensors on NPUs do not call themselves CUDA tensors",
-            observed=", ".join(f"{name}: {text}" for name, text in wrong.items()),
-            required="torch.cuda.FloatTensor and the like",
-            because="Megatron's optimizers refuse such parameters.",
-            remedy="Import mindspeed.megatron_adaptor before megatron.core",
+        yield TEXTS.finding(
+            "tensors-npus", observed=", ".join(f"{name}: {text}" for name, text in wrong.items())
         )
 
 
-@check("use-flash", "Causal attention works without a mask", level=2, probe=_PROBE)
+@TEXTS.check("use-flash", level=2, probe=_PROBE)
 def use_flash(case: Case) -> Findings:
-    """Frameworks give no mask to causal layers, and MindSpeed then makes one.
-
-    It needs use_flash_attn=True in the configuration for that, or micro_batch_size; without either
-    it stops with "Please set micro_batch_size or set use_flash_attn=True in config.". The probe
-    runs both and compares with an exact attention.
-    """
     for name, argument in (("flash", "use_flash_attn=True"), ("batch", "micro_batch_size")):
         outcome = _outcome(case, name)
         yield from _failures(
@@ -79,12 +65,12 @@ def use_flash(case: Case) -> Findings:
             raise Unknown(f"the probe {_PROBE} recorded no error of {name}")
         # Catches NaN, too.
         if not float(outcome.off) <= _TOLERANCE:
-            yield error(
-                f"Attention without a mask is wrong with {argument}",
-                observed=f"off by {outcome.off}; {outcome.forward}",
+            yield TEXTS.finding(
+                "attention-without",
                 required=f"at most {_TOLERANCE:g} from an exact causal attention",
-                because="The model sees what it should predict, or nothing of what it should see.",
                 refs=_MASK,
+                argument=argument,
+                outcome=outcome,
             )
     refused = _outcome(case, "neither").error
     if refused:
@@ -93,14 +79,8 @@ def use_flash(case: Case) -> Findings:
         )
 
 
-@check("cp-ring", "The ring of context parallelism is built", level=2, probe=_PROBE)
+@TEXTS.check("cp-ring", level=2, probe=_PROBE)
 def cp_ring(case: Case) -> Findings:
-    """MindSpeed's ring attention asks for the ranks of its ring, which its group set-up must make.
-
-    They are made only where the patches of context parallelism were in place by then: at
-    optimization level 2, with context_parallel_size known before the groups are built. The probe
-    builds the groups of two context parallel ranks, of which only the members are there.
-    """
     outcome = _outcome(case, "ring")
     yield from _failures(
         outcome,
@@ -113,9 +93,4 @@ def cp_ring(case: Case) -> Findings:
     if not outcome.ring:
         raise Unknown(f"the probe {_PROBE} recorded no ring")
     if not set(outcome.ring) <= set(outcome.group):
-        yield warning(
-            "MindSpeed's ring has ranks of another group",
-            observed=f"ring {outcome.ring}, group {outcome.group}",
-            required="ranks of the context parallel group",
-            refs=_RING,
-        )
+        yield TEXTS.finding("mindspeed-s", refs=_RING, outcome=outcome)

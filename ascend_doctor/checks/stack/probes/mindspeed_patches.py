@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ascend_doctor.checks.probes.run_failures import ran, ran_well, refuse_late, story
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, note, warning
+from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, note
 from ascend_doctor.judging.version_compare import leading
 from ascend_doctor.probe_records.stack import (
     Binding,
@@ -95,13 +95,13 @@ def stack_pair(case: Case) -> Findings:
     required_line = leading(line.partition(" ")[0], 2)
     here = leading(version, 2)
     if here < required_line or (here != required_line and not newest):
-        yield error(
-            f"MindSpeed's source is for Megatron-core {line}, imported is {version}",
-            observed=f"megatron.core {version}; {outcome.applied} patches were applied",
-            required=f"Megatron-core {line}",
-            because="Functions of one release run inside another; nothing says so.",
-            remedy=_FIT,
+        yield TEXTS.finding(
+            "mindspeed-s",
+            remedy=Remedy(summary=_FIT),
             refs=(_PATCH_UTILS,),
+            line=line,
+            outcome=outcome,
+            version=version,
         )
     elif outcome.applied != outcome.patches:
         yield TEXTS.finding("unapplied", outcome=outcome)
@@ -113,13 +113,12 @@ def stack_pair(case: Case) -> Findings:
 def _unfit(text: str) -> Finding:
     known = next((signature for signature in _SIGNATURES if signature[0] in text), None)
     _, because, remedy = known or ("", "", "")
-    return error(
-        "MindSpeed cannot be imported"
+    return TEXTS.finding(
+        "without-patches",
+        title="MindSpeed cannot be imported"
         + (f": {because[0].lower()}{because[1:]}" if because else ""),
         observed=text,
-        required="import mindspeed.megatron_adaptor succeeds",
-        because="Without its patches Megatron falls back to CUDA and fails.",
-        remedy=remedy or None,
+        remedy=Remedy(summary=remedy) if remedy else None,
     )
 
 
@@ -153,13 +152,7 @@ def import_order(case: Case) -> Findings:
         raise NotApplicable("MindSpeed cannot be imported, see stack-pair")
     wrong = import_order_faults(outcome)
     if wrong:
-        yield error(
-            "Megatron was imported before MindSpeed",
-            observed=wrong,
-            required="MindSpeed first",
-            because=LATE,
-            remedy=ORDER,
-        )
+        yield TEXTS.finding("megatron-was", observed=wrong, because=LATE, remedy=ORDER)
 
 
 @TEXTS.check("mindspeed-args", level=1, probe="mindspeed-patches")
@@ -188,14 +181,10 @@ def _find_left_out(case: Case) -> Findings:
         raise Unknown(f"twinkle's arguments could not be tried: {outcome.error}")
     lost = [_short(name) for name in _list_changes(outcome) if name.startswith("megatron.")]
     if lost:
-        yield warning(
-            f"twinkle leaves out {len(lost)} patches of MindSpeed in dense models",
+        yield TEXTS.finding(
+            "below-vocabulary",
+            title=f"twinkle leaves out {len(lost)} patches of MindSpeed in dense models",
             observed=f"plain Megatron's: {', '.join(lost)}",
-            required="what MindSpeed binds at its default optimization level, 2; twinkle sets 0",
-            because="Below 2, vocabulary-parallel layers index with boolean masks.",
-            remedy="Before the script builds the model: from twinkle.model.megatron import "
-            "_mindspeed_runtime; _mindspeed_runtime._compute_optimization_level = lambda _: 2",
-            refs=("modelscope/twinkle@1a1d8845:src/twinkle/model/megatron/_mindspeed_runtime.py",),
         )
 
 

@@ -1,0 +1,43 @@
+"""Lines that the readers of a file do not take, by its whole grammar."""
+
+from collections.abc import Iterator
+
+from ascend_doctor.facts import OddLine
+from ascend_doctor.machine.live import Machine, matches, read_or_none
+from ascend_doctor.patterns import defer
+
+# cfg_inner_read_conf_byfd of hicann/driver@ef377e95 compares the name up to the sign.
+_CONF = defer(r"(#.*|.{0,2}|[A-Za-z]\w*_\d+=\S+( \S+)*)")
+_INSTALLED = defer(r"(#.*|\s*|[\w.-]+=(\S.*)?(?<!\s))")
+_VERSIONS = defer(r"(#.*|\s*|\[.*\]|[\w.-]+=.*)")
+# ldconfig(8) and hosts(5): blanks at the end are taken away.
+_LOADER = defer(r"\s*(#.*|include\s+\S.*|hwcap\s.*|/[^\"']*)?")
+_OCTET = r"(25[0-5]|2[0-4]\d|1?\d?\d)"
+_HOSTS = defer(
+    rf"\s*(#.*|({_OCTET}(\.{_OCTET}){{3}}|[\da-fA-F:]*:[\da-fA-F:.]*(%\w+)?)\s+[^\s#].*)?"
+)
+_FILES = (
+    ("/etc", "hccn.conf", _CONF),
+    ("/etc", "ascend_install.info", _INSTALLED),
+    ("/etc", "hosts", _HOSTS),
+    ("/etc", "ld.so.conf", _LOADER),
+    ("/etc/ld.so.conf.d", "*.conf", _LOADER),
+    ("/usr/local/Ascend/driver", "version.info", _VERSIONS),
+    ("/usr/local/Ascend/firmware", "version.info", _VERSIONS),
+)
+_SHOWN = 80
+
+
+def odd_lines(machine: Machine) -> Iterator[OddLine]:
+    """Of /etc, the driver, and the parts of CANN."""
+    cann = machine.env.get("ASCEND_HOME_PATH", "")
+    parts = matches(machine, cann, "*") if cann else ()
+    for folder, name, grammar in (
+        *_FILES,
+        *((part, "version.info", _VERSIONS) for part in parts),
+    ):
+        for path in matches(machine, folder, name) if "*" in name else (f"{folder}/{name}",):
+            text = read_or_none(machine, path) or ""
+            for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+                if grammar.fullmatch(line) is None:
+                    yield OddLine(path=path, line=number, text=line[:_SHOWN])
