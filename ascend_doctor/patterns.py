@@ -38,3 +38,9 @@ def read_patterns(table: Path) -> dict[str, list[str]]:
         name, _, pattern = row.partition("  ")
         named.setdefault(name, []).append(fill(pattern, named))
     return named
+
+
+def compile_beside(module: str) -> dict[str, re.Pattern[str]]:
+    """The patterns of the table that is called like a module's file."""
+    table = read_patterns(Path(module).with_suffix(".txt"))
+    return {name: re.compile(row) for name, (row,) in table.items()}

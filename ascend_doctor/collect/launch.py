@@ -3,54 +3,21 @@
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 
 from ascend_doctor.facts import LOOPBACK, UNTOLD, Launch
 from ascend_doctor.machine.files import is_there
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import defer, read_patterns
 
-MEMORY_SWITCHES = (
-    *("swiglu", "untie_embeddings_and_output_weights", "swap_optimizer", "use_flash_attn"),
-    *("use_fused_attn", "accumulate_allreduce_grads_in_fp32", "reuse_fp32_param", "qlora"),
-    *("optimizer_cpu_offload", "swap_attention", "recompute_activation_function", "smart_swap"),
-    *("moe_zero_memory", "cpu_offloading", "moe_fb_overlap", "no_pad_to_seq_lengths"),
-    "variable_seq_lengths",
-)
-_SWITCHES = {
-    *("sequence_parallel", "use_distributed_optimizer", "overlap_param_gather", "packing"),
-    *("overlap_grad_reduce", "fp16", "bf16", "fp8_param_gather", "group_query_attention"),
-    *("multi_latent_attention", "account_for_embedding_in_pipeline_split", "tp_2d"),
-    *("account_for_loss_in_pipeline_split", "use_torch_fsdp2", "use_megatron_fsdp"),
-    *("use_custom_fsdp", "unaligned_linear", *MEMORY_SWITCHES),
+_TABLE = {
+    name: tuple(" ".join(rows).split())
+    for name, rows in read_patterns(Path(__file__).with_name("launch.txt")).items()
 }
-OPTIONS = frozenset(
-    (
-        *("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"),
-        *("expert_model_parallel_size", "expert_tensor_parallel_size", "num_experts"),
-        *("moe_router_topk", "moe_ffn_hidden_size", "moe_intermediate_size", "num_layers"),
-        *("num_attention_heads", "num_query_groups", "hidden_size", "kv_channels", "seq_length"),
-        *("max_length", "max_position_embeddings", "micro_batch_size", "global_batch_size"),
-        *("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"),
-        *("pipeline_model_parallel_layout", "num_layer_list", "noop_layers"),
-        *("num_layers_per_virtual_pipeline_stage", "num_virtual_stages_per_pipeline_rank"),
-        *("virtual_pipeline_model_parallel_size", "pipeline_num_transformer_layers"),
-        *("hybrid_layer_pattern", "hybrid_override_pattern", "mm_model"),
-        *("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size"),
-        *("recompute_granularity", "recompute_method", "recompute_num_layers", "fp8", "fp8_format"),
-        *("fp8_recipe", "train_type", "tuner_type", "target_modules", "use_mcore_gdn", "model"),
-        *("padding_free", "spec", "nproc_per_node", "nnodes", "node_rank", "master_addr"),
-        *("master_port", "worker_num", "num_gpus", "num_nodes", "num_machines", "num_processes"),
-        *("machine_rank", "trainer.device", "trainer.nnodes", "trainer.n_gpus_per_node"),
-        *("checkpoint_engine.backend", "router_replay.mode", "actor_resource.num_npus"),
-        # These take or save memory.
-        *("ffn_hidden_size", "vocab_size", "padded_vocab_size", "n_shared_experts", "lora_r"),
-        *("moe_shared_expert_intermediate_size", "first_k_dense_replace", "lora_rank"),
-        *("kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"),
-        *("qk_pos_emb_head_dim", "qk_head_dim", "attention_backend"),
-        *("adaptive_recompute_device_size", *_SWITCHES),
-    )
-)
+MEMORY_SWITCHES = _TABLE["memory"]
+_SWITCHES = frozenset((*_TABLE["switches"], *MEMORY_SWITCHES))
+OPTIONS = frozenset((*_TABLE["options"], *_SWITCHES))
 # The first words of a command may be the launcher and its options.
 _MOST_BEFORE = 40
 _FILE = defer(r"[\w./-]+\.py")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from ascend_doctor.collect.python import active
 from ascend_doctor.commands.options import flag, repeated
 from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
@@ -34,6 +35,7 @@ from ascend_doctor.machine.kinds import (
     REPORT_ARCHIVE,
     refuse_other_content,
 )
+from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.formats.json import pretty
@@ -49,7 +51,7 @@ _USUAL = "verdict exit_verdict history nodes now good formats files redact verbo
 @flag(
     "--check",
     "now",
-    help="Ask whether this machine shows the cause now: the static checks that look for it.",
+    help="Ask whether this machine shows the cause now: static checks, packages of a traceback.",
 )
 @click.option(
     "--node-rank",
@@ -120,11 +122,14 @@ def conduct(
     stalled = read_stall_files(logs)
     named, skipped = find(logs, without=frozenset(stalled.paths))
     skipped += [Skipped(name=name, reason=why) for name, why in stalled.unreadable]
+    machine = LiveMachine() if now else None
     options = JobOptions(
         fail_on=output.fail_on,
         nodes=asked.nodes,
         history=asked.history,
         stall=stalled.judge(),
+        machine=machine,
+        interpreter=(active(machine) or "") if machine else "",
         **known,
     )
     reader = read_job(matrix, options)
@@ -224,7 +229,6 @@ def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tu
     from ascend_doctor.checks import all_checks
     from ascend_doctor.commands.options.target import Examination
     from ascend_doctor.judging.judge import Case, judge
-    from ascend_doctor.machine.live import LiveMachine
 
     ids = {name for cause in diagnosis.causes for name in cause.caught_by}
     chosen = [check for check in all_checks() if check.id in ids and check.level == 0]

@@ -1,14 +1,13 @@
 """Draws the conclusion: the root cause first, what follows from it under it."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, cast
 
 from msgspec.structs import replace
 
 from ascend_doctor import __version__
-from ascend_doctor.diagnosis.exception_rules import Reading, first_line
-from ascend_doctor.diagnosis.exceptions import Raised
+from ascend_doctor.diagnosis.exception_rules import Describer, first_line
 from ascend_doctor.diagnosis.guilt import (
     describe_undecided,
     evidence,
@@ -61,10 +60,10 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     exit_status: int | None = None,
     fail_on: Level = Level.ERROR,
     nodes: Sequence[str] = (),
-    describe: Callable[[Raised], Reading],
+    describer: Describer,
 ) -> Diagnosis:
     """The diagnosis; ``nodes`` are the job's by rank. What ended badly has got over nothing."""
-    failures = _settle(ledger, failures, describe)
+    failures = _settle(ledger, failures, describer)
     survives = {name for name, failure in failures.items() if failure.severity != "fatal"}
     outlived = ledger.forget(survives) if ledger.outlived and not (stall or exit_status) else []
     works = bool(ledger.work) and not (exit_status or (outlived and ledger.got_over_failure))
@@ -72,13 +71,13 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     waits = _fold_waits(ledger, seen_by_name, failures)
     causes = _causes(ledger, seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
-    unexplained = _gather_unexplained(ledger, root, codes, describe)
+    unexplained = _gather_unexplained(ledger, root, codes, describer)
     missing = tuple(sorted(ledger.without_log()))
     unseen = bool(unexplained or missing) or _is_sign_only(root) or not works
     stands = seen_by_name.get(root.id) if root else None
     hang = stall if stall and is_of_hang(ledger, root, waits) else None
     blamed = _blame(ledger, root, waits, seen_by_name, failures)
-    blamed = guilty_of_hang(ledger, hang) if hang else blamed
+    blamed = guilty_of_hang(ledger, hang) if hang else _read_error(ledger, blamed, describer)
     events, steps = rank_events(ledger, seen_by_name)
     return Diagnosis(
         tool_version=__version__,
@@ -114,7 +113,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
 
 
 def _settle(
-    ledger: Ledger, failures: dict[str, KnownFailure], describe: Callable[[Raised], Reading]
+    ledger: Ledger, failures: dict[str, KnownFailure], describer: Describer
 ) -> dict[str, KnownFailure]:
     ledger.settle()
     kinds = {name for name in ledger.failures if name in failures and failures[name].by_type}
@@ -124,7 +123,7 @@ def _settle(
         known = failures[name]
         seen = ledger.failures[name].first
         if raised := ledger.find_raised(seen):
-            reading = describe(raised)
+            reading = describer.describe(raised)
             if known.by_type:
                 title, cause, fix, _ = reading
                 known = replace(known, title=title, cause=cause, fix=fix or known.fix)
@@ -184,6 +183,17 @@ def _blame(
     if blamed and ledger.clocks.offsets:
         return replace(blamed, reason=f"{blamed.reason}; {_describe_clocks(ledger)}")
     return blamed
+
+
+def _read_error(ledger: Ledger, blamed: Guilt | None, describer: Describer) -> Guilt | None:
+    """What the rank raised for which the others waited."""
+    if blamed is None or blamed.end != "ended":
+        return blamed
+    seen = ledger.first_error_of(blamed.ranks, logged="(?!)")
+    if (raised := ledger.raised.get(seen.order) if seen else None) is None:
+        return blamed
+    _, cause, fix, _ = describer.describe(raised)
+    return replace(blamed, facts=f"{blamed.facts} {cause}", fix=fix or blamed.fix)
 
 
 def _show_end(causes: tuple[Cause, ...], blamed: Guilt | None) -> tuple[Cause, ...]:
@@ -385,7 +395,7 @@ def _gather_unexplained(
     ledger: Ledger,
     root: KnownFailure | None,
     codes: ErrorCodes,
-    describe: Callable[[Raised], Reading],
+    describer: Describer,
 ) -> tuple[Unexplained, ...]:
     if root and root.severity == "fatal" and not _weak(root):
         return ()
@@ -413,8 +423,10 @@ def _gather_unexplained(
             or_more=ledger.or_more_unexplained,
             ranks=tuple(sorted(seen.ranks)),
             evidence=evidence(seen.first),
-            reading=describe(raised).cause
+            reading=describer.describe(raised).cause
             if (raised := ledger.raised.get(seen.first.order))
+            else describer.describe_death()
+            if kind == "death"
             else "",
         )
         for kind, seen in kinds[:_UNEXPLAINED]

@@ -2,13 +2,16 @@
 
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import dropwhile
 from operator import not_
 from typing import NamedTuple, TypeAlias
 
 from ascend_doctor.diagnosis.exceptions import IS, OTHER, Raised, TracebackFrame
+from ascend_doctor.diagnosis.site import Site
+from ascend_doctor.facts import Distribution
+from ascend_doctor.machine.live import Machine, matches
 from ascend_doctor.matrix.catalog import Catalog
 
 _BY_NAME = {kind: names for kind, names in IS.items() if "-" in kind}
@@ -25,8 +28,9 @@ _SHORT = 200
 _ALIASES = {"np": "numpy", "F": "torch", "nn": "torch", "dist": "torch"}
 # Whose functions the matrix lists.
 _LISTED = ("megatron-core", "mindspeed", "mcore-bridge")
-# A rule's case, and words.
+# A rule's case, and words; the same with its kind.
 _Case: TypeAlias = tuple[str, dict[str, str]]
+_Seen: TypeAlias = tuple[str, str, dict[str, str]]
 
 
 class Reading(NamedTuple):
@@ -42,6 +46,8 @@ def classify(raised: Raised) -> str:
     words = (kind for of, says, kind in _BY_WORDS if of in {"", name} and says.search(message))
     kind, of_python = next(words, ""), _is_of_python(raised)
     unset = IS["unset"].search(message) or (name == "KeyError" and _reads_environment(raised))
+    if _starts_anew(raised):
+        return "python-unguarded-main"
     if IS["cuda"].search(message) or "assert torch.cuda.is_available()" in source:
         return "python-cuda"
     read = not kind and name in {"ValueError", "JSONDecodeError"} and _find_variable(raised)
@@ -53,6 +59,9 @@ def classify(raised: Raised) -> str:
         return "python-damaged-file"
     refused = _classify_refusal(name, message) if IS["refusals"].fullmatch(name) else ""
     kind = refused or _classify_name(name) or _classify_import(message)
+    if kind == OTHER and IS["broken"].search(message):
+        reads = any(IS["reads"].search(frame.source) for frame in raised.frames)
+        kind = "python-damaged-file" if reads else kind
     of_body = of_python or (IS["bodies"].fullmatch(kind) and ".so" not in message)
     return "python-import-failed" if of_body and raised.body else kind
 
@@ -74,7 +83,7 @@ def _classify_name(name: str) -> str:
 def _classify_import(message: str) -> str:
     if IS["name"].search(message):
         return "python-import-name"
-    if IS["module"].search(message) or "attempted relative import" in message:
+    if any(IS[name].search(message) for name in ("module", "needs")) or "ed relative im" in message:
         return "python-missing-module"
     return (
         "python-attribute" if "module '" in message and IS["attribute"].search(message) else OTHER
@@ -85,7 +94,10 @@ def _is_of_python(raised: Raised) -> bool:
     """Whether Python's own modules lack a name."""
     match = IS["name"].search(raised.message) or IS["attribute"].search(raised.message)
     module = match["module"] or "" if match and not match["partly"] else ""
-    return module.partition(".")[0] in sys.stdlib_module_names
+    file = (match and match.groupdict().get("file")) or ""
+    own = not file or IS["packages"].match(file) is not None
+    has = match and hasattr(sys.modules.get(module), match["name"])
+    return own and not has and module.partition(".")[0] in sys.stdlib_module_names
 
 
 def _reads_environment(raised: Raised) -> bool:
@@ -95,6 +107,13 @@ def _reads_environment(raised: Raised) -> bool:
     last = raised.frames[-1]
     own = last.function == "__getitem__" and re.search(r"(?:^|[/ <])os(?:\.py|>)$", last.file)
     return bool(own) or "environ[" in last.source
+
+
+def _starts_anew(raised: Raised) -> bool:
+    """Whether the main module starts processes while a spawned one imports it again."""
+    again = any(frame.function == "_fixup_main_from_path" for frame in raised.frames)
+    within = again and "/multiprocessing/" in raised.frames[-1].file
+    return within or raised.message.startswith("An attempt has been made to start a new process")
 
 
 def _lacks_own_library(raised: Raised) -> bool:
@@ -119,9 +138,16 @@ def find_file(raised: Raised) -> str:
 
 @dataclass
 class Describer:
-    """Says what an exception means; ``matrix`` has the sentences and packages."""
+    """Says what an exception means; ``matrix`` has the sentences and packages.
+
+    ``binary`` is what torchrun started, ``launcher`` its Python; ``machine`` has the packages.
+    """
 
     matrix: Catalog
+    binary: str = ""
+    launcher: str = ""
+    machine: Machine | None = None
+    _sites: dict[str, Site] = field(default_factory=dict)
 
     def describe(self, raised: Raised) -> Reading:
         kind = classify(raised)
@@ -135,17 +161,21 @@ class Describer:
             "python-argument": self._argument,
             "python-attribute": self._attribute,
             "required-version-differs": self._version,
+            "python-unguarded-main": self._name_start,
         }.get(kind, self._plain)
         words = {
             "type": raised.name,
             "message": first_line(raised.message),
             "where": self.where(raised),
-            "python": raised.python,
+            "python": self._python(raised),
             "importer": self._importer(raised),
             "source": first_line(raised.frames[-1].source) if raised.frames else "",
             "file": find_file(raised) or "the file",
         }
         variant, more = rule(raised)
+        known = kind != OTHER
+        if seen := next(self._look(raised, kind, words | more), None):
+            kind, variant, more = seen
         words["newer"] = more.get("package", "")
         stack = self.matrix.files("components")
         if words["newer"].partition(".")[0] in sys.stdlib_module_names:
@@ -166,7 +196,72 @@ class Describer:
         names = (variant, variant.partition("-")[0], "usual")
         texts = next(variants[name] for name in names if name in variants)
         title, cause, fix = (text.format_map(words | more) for text in texts)
+        cause += self._name_release(raised, kind, more) if known else f" {fix}"
         return Reading(title, cause, fix, where)
+
+    def _python(self, raised: Raised) -> str:
+        return self.binary if raised.python == "python" and self.binary else raised.python
+
+    def _site(self, raised: Raised) -> Site | None:
+        """The packages beside the innermost frames, else of what torchrun started."""
+        if self.machine is None:
+            return None
+        files = [frame.file for frame in (*raised.callers, *raised.frames) if frame.package]
+        folder = files[-1].rpartition("-packages/")[0] if files else ""
+        for library in () if folder else self._libraries(self.machine):
+            folder = f"{library}/site"
+        folder += "-packages"
+        return self._sites.setdefault(folder, Site(self.machine, folder))
+
+    def _libraries(self, machine: Machine) -> tuple[str, ...]:
+        folder = self.binary.rpartition("/bin/")[0]
+        return matches(machine, f"{folder}/lib", self.launcher or "python3*") if folder else ()
+
+    def _look(self, raised: Raised, kind: str, words: Mapping[str, str]) -> Iterator[_Seen]:
+        """Another Python, a file in front, damage, a requirement."""
+        if not IS["packaged"].fullmatch(kind):
+            return
+        yield from _find_mixture(raised, self.launcher, self.package_of)
+        if (site := self._site(raised)) is None:
+            return
+        package, module = words.get("package", ""), words.get("module", "")
+        folder = raised.frames[0].file.rpartition("/")[0] if raised.frames else ""
+        root = module.partition(".")[0]
+        known = root in sys.stdlib_module_names or site.find(package)
+        file = site.find_module(folder, root) if root and folder else ""
+        if file.endswith(f"/{root}.py") and known:
+            named = {"root": root, "module": module, "package": self.distribution(module)}
+            yield "python-missing-module", "hidden", named
+        elif file and kind == "python-attribute" and not known:
+            yield kind, "project", {**words, "file": file}
+        names = dict.fromkeys((package, words["importer"], words.get("other", "")))
+        owners = [each for each in map(site.find, filter(None, names)) if each]
+        yield from (
+            _describe_damage(file, each) for each in owners if (file := site.find_damage(each))
+        )
+        involved = [site.find(self.package_of(frame)) for frame in raised.frames if frame.package]
+        for each in owners:
+            for asked, other in site.find_unmet(each):
+                if other in (*owners, *involved):
+                    more = {"name": asked.name, "wanted": f"{asked.name}{asked.specifier}",
+                            "owner": each.name, "version": other.version}  # fmt: skip
+                    yield "required-version-differs", "declared", more
+
+    def _name_release(self, raised: Raised, kind: str, words: Mapping[str, str]) -> str:
+        """Which release of the owner is there, where this decides."""
+        site = self._site(raised) if IS["released"].fullmatch(kind) else None
+        owner = site and site.find(words.get("package") or words.get("owner", ""))
+        return f" {owner.name} {owner.version} is installed." if owner else ""
+
+    def describe_death(self) -> str:
+        """A library that is cut short: the loader dies of it."""
+        if site := self._site(Raised(type="", message="")):
+            for each in site.python.distributions:
+                if file := site.find_damage(each, ".so"):
+                    kind, variant, words = _describe_damage(file, each)
+                    title, _, fix = self.matrix.failures[kind].variants[variant]
+                    return f"{title}. {fix}".format_map(words | {"python": self.binary})
+        return ""
 
     def package_of(self, frame: TracebackFrame) -> str:
         """The distribution or framework of a frame; "": the user."""
@@ -230,7 +325,9 @@ class Describer:
     def _missing_module(self, raised: Raised) -> _Case:
         match = IS["module"].search(raised.message)
         if match is None:
-            return "relative", {}
+            needed = IS["needs"].search(raised.message)
+            package = (needed["name"] or needed["lacking"]).rstrip(".") if needed else ""
+            return ("usual" if needed else "relative"), {"module": package, "package": package}
         module, names = match["module"], self.matrix.import_names
         package = self.distribution(module)
         words = {"module": module, "package": package, "root": module.partition(".")[0]}
@@ -239,11 +336,13 @@ class Describer:
         listed = module in names.distributions
         if not listed and (fix := _longest(names.trees, module)):
             return "tree", words | {"fix": fix}
-        if "is not a package" in raised.message:
+        if "is not a package" in raised.message or "__path__" in raised.message:
             return "hidden", words
         # A module that a package imports by its name is of the caller.
         stated = raised.frames and IS["imported"].match(raised.frames[-1].source)
-        importer = self._importer(raised) if stated else ""
+        looked = [row for row in raised.frames if not (row.is_standard or row.file[:1] == "<")]
+        within = self.package_of(looked[-1]) if looked and looked[-1].passes_on else ""
+        importer = self._importer(raised) if stated else within
         if "." in module and not listed:
             cut = importer == package and raised.frames[-1].package
             return ("cut" if cut else "between" if importer else "release"), words
@@ -266,7 +365,7 @@ class Describer:
         elif importer == package and "" not in dropwhile(not_, map(self.package_of, raised.own)):
             variant = "mixed" if folder == file or source.package else "tree"
         elif match["partly"]:
-            variant = "partly"
+            variant = "project" if file and file == raised.frames[-1].file else "partly"
         elif match["module"].partition(".")[0] == importer:
             variant = "trees"
         elif file and not (source.passes_on or self.package_of(source)):
@@ -282,10 +381,14 @@ class Describer:
         words = {"package": package, "at": body.location, "user": self._user(raised).origin}
         return ("between" if other else "usual"), words | {"other": other}
 
+    def _name_start(self, raised: Raised) -> _Case:
+        return "usual", {"source": first_line(self._user(raised).source)}
+
     def _version(self, raised: Raised) -> _Case:
         if (match := IS["required"].search(raised.message)) is None or match["name"]:
             return "usual", match.groupdict() if match else {}
-        return "usual", {"name": match["needed"], "wanted": f"{match['needed']}>={match['least']}"}
+        spec = match["spec"] or f"{match['needed']}>={match['least']}"
+        return "usual", {"name": re.split("[<>=!~]", spec)[0], "wanted": spec}
 
     def _variable(self, raised: Raised) -> _Case:
         unset, refused = IS["unset"].search(raised.message), IS["refused"].search(raised.message)
@@ -300,15 +403,37 @@ class Describer:
 
     def _argument(self, raised: Raised) -> _Case:
         match = IS["argument"].search(raised.message)
-        source = raised.frames[-1].source if raised.frames else ""
-        called = ((match and (match["function"] or match["bound"])) or "").removesuffix(".__init__")
-        owner, releases = self._find_owner(called, (match and match["argument"]) or "")
-        root = re.match(r"(?:\w+ = )?([A-Za-z]\w*)\.", source)
+        groups = match.groupdict("") if match else {}
+        argument = groups.get("argument", "")
+        called = re.sub(r"\.__\w+__$", "", groups.get("function", "") or groups.get("bound", ""))
+        owner, releases = self._find_owner(called, argument)
+        call = self._find_call(raised, argument)
+        within = self.package_of(call)
+        if not owner and not within:
+            owner = self._importer(raised) or self._find_import(raised, called, call.source)
+        root = IS["root"].match(call.source)
         if not owner and root and root[1] != "self":
             owner = self.distribution(_ALIASES.get(root[1], root[1]))
-        words = {"owner": owner, "called": called or "the function", "releases": releases}
-        bare = "usual" if source else "bare"
-        return ("package" if owner else "passed" if self._importer(raised) else bare), words
+        words = {"owner": owner, "called": called or "the function", "releases": releases,
+                 "source": first_line(call.source)}  # fmt: skip
+        bare = "usual" if call.source else "bare"
+        return ("package" if owner else "passed" if within else bare), words
+
+    def _find_call(self, raised: Raised, argument: str) -> TracebackFrame:
+        """The innermost line that names the argument, else that passes on none."""
+        own = raised.own[::-1]
+        named = [row for row in own if argument and re.search(rf"\b{argument}\b", row.source)]
+        giving = [row for row in own if "**" not in row.source]
+        return [*named, *giving, *own, TracebackFrame(file="")][0]
+
+    def _find_import(self, raised: Raised, *texts: str) -> str:
+        """The distribution from which the innermost file imports one of the names."""
+        if site := self._site(raised):
+            for name in re.findall(r"(?<![\w.'\"])[A-Za-z_]\w*", " ".join(texts)):
+                if module := site.find_import(raised.own[-1].file, name):
+                    known, root = self.distribution(module), module.partition(".")[0]
+                    return known if site.find(known) else site.find_owner(root)
+        return ""
 
     def _find_owner(self, called: str, argument: str) -> tuple[str, str]:
         last = called.rpartition(".")[2]
@@ -327,10 +452,15 @@ class Describer:
         if match["module"]:
             words["package"] = self.distribution(match["module"])
             between = "between" if self._importer(raised) else "module"
+            root = match["module"].partition(".")[0]
+            between = "hidden" if root in sys.stdlib_module_names else between
             return ("partly" if match["partly"] else between), words
         if match["owner"] == "NoneType":
             return "none", words
-        words["package"] = self._importer(raised)
+        within = [self.package_of(frame) for frame in raised.frames if not frame.is_standard]
+        owner = match["owner"]
+        dotted = self.distribution(owner) if "." in owner else ""
+        words["package"] = (within and within[-1]) or dotted or self._find_import(raised, owner)
         return ("object" if words["package"] else "own"), words
 
 
@@ -342,5 +472,27 @@ def _longest(rows: Mapping[str, str], module: str) -> str:
 
 def first_line(message: str) -> str:
     # A sentence may go on in the next row.
-    text = next(filter(str.strip, re.sub(r"\n(?=[a-z])", " ", message).split("\n")), "").strip()
+    text = next(
+        filter(str.strip, re.sub(r"(?<=:)\n\s*|\n(?=[a-z])", " ", message).split("\n")), ""
+    ).strip()
     return (text if len(text) <= _SHORT else f"{text[:_SHORT]}...").rstrip(".")
+
+
+def _describe_damage(file: str, package: Distribution) -> _Seen:
+    words = {"file": file, "package": f"{package.name}=={package.version}"}
+    return "python-damaged-file", "package", words
+
+
+def _find_mixture(
+    raised: Raised, own: str, package_of: Callable[[TracebackFrame], str]
+) -> Iterator[_Seen]:
+    """A package for one Python in front of another one, ``own`` if no frame says more."""
+    theirs, last = "", TracebackFrame(file="")
+    for frame in raised.frames:
+        if match := IS["packages"].match(frame.file):
+            theirs, last = (match["python"], frame) if frame.package else (theirs, last)
+            own = own if frame.package else match["python"]
+    if "." in theirs and "." in own and theirs != own:
+        folder = last.file.partition("-packages/")[0] + "-packages"
+        words = {"package": package_of(last), "theirs": theirs, "own": own, "folder": folder}
+        yield "python-import-failed", "other-python", words

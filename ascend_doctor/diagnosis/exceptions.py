@@ -4,17 +4,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, dropwhile, takewhile
-from pathlib import Path
 
 from ascend_doctor.diagnosis.working import counts_on
-from ascend_doctor.patterns import read_patterns
+from ascend_doctor.patterns import compile_beside
 
 MAX_ROWS, _MAX_MESSAGE_ROWS = 400, 12
 OTHER = "python-exception"
 
 # Names with - are answers by type.
-_ROWS = read_patterns(Path(__file__).with_name("exceptions.txt"))
-IS = {name: re.compile(row) for name, (row,) in _ROWS.items()}
+IS = compile_beside(__file__)
 _HEAD = "Traceback (most recent call last)"
 _DIRECT, _DURING = "The above exception was the direct", "During handling of the above"
 

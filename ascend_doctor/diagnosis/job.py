@@ -19,6 +19,7 @@ from ascend_doctor.diagnosis.result import Attempt, Diagnosis, NotRead
 from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.findings import Level
+from ascend_doctor.machine.live import Machine
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
 
@@ -28,6 +29,7 @@ class JobOptions:
     """``nodes``: names of the job's nodes by rank; ``node_rank``: that of the logs' one node.
 
     ``history``: earlier diagnoses, oldest first; ``stall``, ``exit_status``: of the last attempt.
+    ``machine``: the job's, ``interpreter``: its Python unless a log names another.
     """
 
     fail_on: Level = Level.ERROR
@@ -36,6 +38,8 @@ class JobOptions:
     history: tuple[str, ...] = ()
     stall: Stall | None = None
     exit_status: int | None = None
+    machine: Machine | None = None
+    interpreter: str = ""
 
 
 def read_job(matrix: Catalog, options: JobOptions) -> "JobReader":
@@ -117,6 +121,7 @@ class JobReader:
         if self.interrupted:
             left = logs[max(ledger.files - 1, 0) :]
             unread += [Skipped(name=log.name, reason="interrupted") for log in left]
+        binary = ledger.binary or self.options.interpreter
         return conclude(
             ledger,
             self.failures,
@@ -126,7 +131,7 @@ class JobReader:
             exit_status=self.options.exit_status if last else None,
             fail_on=self.options.fail_on,
             nodes=self.options.nodes,
-            describe=Describer(self.matrix).describe,
+            describer=Describer(self.matrix, binary, ledger.launcher, self.options.machine),
         )
 
 

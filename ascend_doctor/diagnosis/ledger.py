@@ -184,6 +184,9 @@ class Ledger:
     lost: dict[str, Occurrences] = field(default_factory=dict)
     ended: dict[int, Ended] = field(default_factory=dict)
     first: Ended | None = None
+    # What torchrun started, and its own Python.
+    binary: str = ""
+    launcher: str = ""
     _first: tuple[Sighting, int] | None = None
     # By process, where its own watchdog told; and by rank, once that is settled.
     timed_out: dict[Origin, Waited] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from ascend_doctor.machine.files import (
     walk_folders,
 )
 from ascend_doctor.machine.report_archive import is_of_report, is_part_of_report
+from ascend_doctor.patterns import compile_beside
 
 _SAMPLE = 4096
 _NULS = 20  # one zero byte in as many is no text
@@ -27,47 +28,10 @@ _LATIN = 20  # more than one Latin letter in as many bytes has every log
 _FEW = 4
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
-# Logs of a folder by name: log, txt, out, err and rotations, plog-1_2.log, torchrun's stdout.log
-# and error.json, Slurm's slurm-1.out, files without an ending, files of journalctl -o json.
-_LOG = re.compile(
-    r"(?:^(?!.*\.[A-Za-z]\w*$)|\.(?:log|txt|out|err)(?:[.-][\w-]+)*$|^std(?:out|err)"
-    r"|^(?:error|journal[\w.-]*)\.json$)"
-)
+_IS = compile_beside(__file__)
 ANSI = re.compile(
     rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b\n\r]{0,256}(?:\x07|\x1b\\)?|[@-Z\\-_])"
 )
-# What users paste, or type of an error, in place of the name of a log.
-_LINE = re.compile(r"\s|^(?:[A-Z]{1,3})?\d{4,}$")
-_PACKED = re.compile(r"\.(?:gz|xz|bz2|zst)$")
-
-# ~/ascend/log/{debug,run,security}/{plog,device-N}/ (docs: "日志文件介绍" of CANN).
-_TREE = re.compile(r"(?P<tree>.*)/(?:debug|run|security)/(?:plog|device-\d{1,4})/[^/]+$")
-# torchrun --log-dir: <run>/attempt_0/3/stderr.log. Its number is the rank on its node.
-_TORCHRUN = re.compile(r"(?:^|(?P<run>.*)/)attempt_\d+/(?P<local>\d{1,6})/[^/]+$")
-_RANK_NAME = re.compile(
-    r"(?:^|[._/-])(?:(?P<of>node|local)[._-]?)?rank[._-]?(?P<number>\d{1,6})(?=[._/-]|$)",
-    re.IGNORECASE,
-)
-# msrun of MindSpore and launchers of its kind: worker_3.log.
-_WORKER_NAME = re.compile(r"(?:^|/)worker_(\d{1,6})\.log(?:\.|$)")
-# node-3/train.log, or train-node3.log.
-_NODE_NAME = re.compile(
-    r"(?:^|/)(?:((?:node|host|worker)[._-]?[\w.-]*)/|((?:node|host)[._-]?\d{1,6})(?=[._-][^/]*$|$))",
-    re.IGNORECASE,
-)
-# CANN's plog-<pid>_<time>.log, device-3/device-<pid>_<time>.log; Ray's worker-<id>-<job>-<pid>.err
-_PROCESS = re.compile(
-    r"(?:^|/)(?:(?:plog|device)-(?:parser-)?(\d+)[_-]\d+\.log|worker-\w+-\w+-(\d+)\.(?:out|err|log))"
-)
-# What FaultDiag (Ascend/mind-cluster) makes of plogs lies in a folder called like their node.
-_PARSED = re.compile(r"(?:^|/)([^/]+)/plog-parser-\d+-[01]\.log$")
-# CANN's debug/device-3/
-OF_DEVICE = re.compile(r"(?:^|/)device-(\d{1,4})/[^/]+$")
-_ENDINGS = re.compile(
-    r"(?:(?<=/)std(?:out|err))?(?:\.(?:log|txt|out|err|gz|xz|bz2|zst|\d{1,3})|-\d{8})*$"
-)
-# The kubelet's /var/log/pods/<namespace>_<pod>_<uid>/<container>/0.log
-_POD = re.compile(r"/pods/[\w.-]+_([\w.-]+)_[\w-]+/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +133,7 @@ class _Listing:
 
 
 def _explain_absent(name: str) -> DataError:
-    if _LINE.search(name):
+    if _IS["line"].search(name):
         return DataError(f"{name}: no such file; `ascend-doctor explain` takes such a line")
     return DataError(f"{name}: no such file or folder")
 
@@ -194,29 +158,29 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def is_log(name: str) -> bool:
-    return _LOG.search(_PACKED.sub("", name)) is not None
+    return _IS["log"].search(_IS["packed"].sub("", name)) is not None
 
 
 def origin(path: str) -> Origin:
-    named = _POD.search(path) or _NODE_NAME.search(path) or _PARSED.search(path)
+    named = _IS["pod"].search(path) or _IS["nodename"].search(path) or _IS["parsed"].search(path)
     node = archives.ENDING.sub("", next(filter(None, named.groups()))) if named else ""
-    device, process = OF_DEVICE.search(path), _PROCESS.search(path)
+    device, process = _IS["ofdevice"].search(path), _IS["process"].search(path)
     own = Origin(
-        launcher=node or _ENDINGS.sub("", path),
+        launcher=node or _IS["endings"].sub("", path),
         node=node,
         device=int(device[1]) if device else None,
         process=f"pid {process[1] or process[2]}" if process else "",
     )
-    if match := _TORCHRUN.search(path):
+    if match := _IS["torchrun"].search(path):
         return replace(own, local=int(match["local"]), launcher=node or match["run"] or "")
-    if match := _RANK_NAME.search(path):
+    if match := _IS["rankname"].search(path):
         number, of = int(match["number"]), (match["of"] or "").lower()
         if of == "node":
             return replace(own, launcher=f"{NODE_RANK}{number}")
         if of == "local":
             return replace(own, local=number, launcher=node or os.path.dirname(path))
         return replace(own, rank=number)
-    match = _WORKER_NAME.search(path)
+    match = _IS["workername"].search(path)
     return replace(own, rank=int(match[1])) if match else own
 
 
@@ -334,7 +298,7 @@ def _recode(stream: Any, encoding: str) -> Iterator[bytes]:
 def _nodes_of(names: Iterable[str]) -> dict[str, str]:
     """What distinguishes each file's tree, and files beside it; empty with one tree."""
     names = list(names)
-    trees = {name: match["tree"].split("/") for name in names if (match := _TREE.match(name))}
+    trees = {name: match["tree"].split("/") for name in names if (match := _IS["tree"].match(name))}
     different = sorted({tuple(parts) for parts in trees.values()})
     if len(different) < 2:  # noqa: PLR2004 - one tree needs no name
         return {}

@@ -25,6 +25,7 @@ from ascend_doctor.diagnosis.steps import last_steps
 from ascend_doctor.diagnosis.wording import complains, excuses, shows
 from ascend_doctor.diagnosis.working import find_work
 from ascend_doctor.matrix.schema import CALL_BEFORE, CODE_BEFORE, KnownFailure
+from ascend_doctor.patterns import compile_beside
 
 _LINE_END = re.compile(rb"[\r\n]+")
 # How far a line is read on both sides of a match.
@@ -51,19 +52,7 @@ _FEW = 20
 _TRACEBACK, _MESSAGE = 1 << 15, 1 << 14
 _TRACEBACKS = 500
 
-# A traceback's last line, "torch.OutOfMemoryError: ..." or without text. Bounded for long words.
-_EXCEPTION = re.compile(
-    r"((?:[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)|Exception)(?:\(\w+\))?)(?:: (.*)|:?$)"
-)
-_INNER = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w{0,40}\.){0,8}[A-Z]\w{2,60}(?:Error|Exception): .*")
-# Launchers and Ray wrap the exception of the rank, which came before.
-_WRAPPER = re.compile(
-    r"ChildFailedError|RayTaskError|RayActorError|ActorDiedError|EngineDeadError|"
-    r"ProcessRaisedException|CalledProcessError|Engine core initialization failed|"
-    r"WorkerProc initialization failed|^(?:Base)?ExceptionGroup\b|_RemoteTraceback"
-)
-_HANDLER = re.compile(rb", in \w*(?:signal|sig(?:term|int|usr\d)|terminat\w*)\w*|\(sig\w*, frame\)")
-_CLOSED = re.compile(r"SIGTERM|\bexitcode +: -15\b")
+_IS = compile_beside(__file__)
 # CANN's error manager: "EI0006: ", "Name(EI0006)", "EZ9999[PID: 1]".
 _REPORTED = re.compile(
     rf"(?:\b(?=E[A-Z0-9]\d{{4}}(?::|\)|\[PID))|{CODE_BEFORE})(E[A-Z0-9]\d{{4}})\b"
@@ -73,7 +62,7 @@ _RESULT = re.compile(
     r"(?:error ?[cC]ode(?: is|:| =)|runtime result =|failed ?:) ?(\d{1,6})\b|"
     rf"(?:{CODE_BEFORE}|{CALL_BEFORE})((?:[12]07|50[07])\d{{3}})\b"
 )
-_HCCL = re.compile(r"Hccl|HCCL")
+_HANDLER = re.compile(rb", in \w*(?:signal|sig(?:term|int|usr\d)|terminat\w*)\w*|\(sig\w*, frame\)")
 _ABOUT_OTHERS = frozenset({"peers", "links", "agent", "elastic", "waited", "world"})
 # The host of the process is before a line of torchrun's summary.
 _SUMMARY = 200
@@ -327,7 +316,7 @@ class _Reader:
         text = strip_margin(seen.text)
         for identity in identities:
             self.ledger.failure(identity, seen)
-            raised = _EXCEPTION.match(text) or ends_traceback(text, _text(before))
+            raised = _IS["exception"].match(text) or ends_traceback(text, _text(before))
             raised = raised or text != seen.text or "died" in signs
             if raised and len(self.ledger.raised) < _TRACEBACKS:
                 self.ledger.raised[seen.sighting.order] = parse(text, *seen.around())
@@ -357,13 +346,13 @@ class _Reader:
 
     def _unexplained(self, signs: Collection[str], row: LogLine, before: bytes) -> Gravity | None:
         text = strip_margin(row.text)
-        raised = "exception" in signs and _EXCEPTION.match(text) is not None
+        raised = "exception" in signs and _IS["exception"].match(text) is not None
         raised = raised or ends_traceback(text, _text(before))
-        if raised and not _WRAPPER.search(text) and self._raise(text, row, before):
+        if raised and not _IS["wrapper"].search(text) and self._raise(text, row, before):
             return Gravity.FATAL
         if not raised and "exception" in signs and self._note_quoted(row):
             return Gravity.LEVEL
-        if "died" in signs and not _CLOSED.search(text):
+        if "died" in signs and not _IS["closed"].search(text):
             self.ledger.note(self.ledger.deaths, text, row)
             died = parse(text, *row.around())
             if died.message or died.frames:
@@ -400,7 +389,7 @@ class _Reader:
         text = row.text
         if text.startswith("No module named "):
             text = f"ModuleNotFoundError: {text}"
-        inner = _INNER.search(text)
+        inner = _IS["inner"].search(text)
         if inner is None or harmless(row.whole):
             return False
         exception = parse(inner[0], (), ())
@@ -434,9 +423,9 @@ class _Reader:
             small = len(code) <= 2  # noqa: PLR2004 - HcclResult has two digits
             if not small:
                 self.ledger.code("acl", code, row, known=known)
-            elif _HCCL.search(text):
+            elif _IS["hccl"].search(text):
                 self.ledger.code("hccl", code, row, known=known)
-            noted |= not small or _HCCL.search(text) is not None
+            noted |= not small or _IS["hccl"].search(text) is not None
         return noted
 
 

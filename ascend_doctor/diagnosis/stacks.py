@@ -2,31 +2,14 @@
 
 import itertools
 import json
-import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.patterns import compile_beside
 
-# faulthandler: Python/traceback.c, dump_traceback and write_thread_id.
-_THREAD = re.compile(r"(?P<current>Current thread|Thread) (?P<ident>0x[0-9a-f]+)[^\n]*first\):")
-_FRAME = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.*)')
-# torch_npu's dumpPythonTraceback: traceback.format_list, the innermost frame last.
-_NPU_THREAD = re.compile(r"thread (?P<name>.*):$")
-_NPU_FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>.*)')
-# The interpreter, its library, torch, torch_npu, and the wrapper of deprecated parts of torch.
-_NOT_THE_PROGRAM = re.compile(
-    r"^<|/lib/python3[^/]*/(?!site-packages/|dist-packages/)|/(?:site|dist)-packages/(?:torch/|torch_npu/|ascend_simulator/|typing_extensions\.py)"
-)
-_WAITS = re.compile(r"/(?:site|dist)-packages/torch(?:_npu)?/(?:distributed|npu|cuda)/")
-_PYTHON_WAITS = re.compile(
-    r"/lib/python3[^/]*/(?:threading|queue|selectors|subprocess|socket|ssl|multiprocessing/"
-    r"|concurrent/|asyncio/)"
-)
-_NPU = re.compile(r"/(?:torch_npu|ascend_simulator)/")
-# torch/utils/data/dataloader.py and torch/utils/data/_utils/worker.py: a queue of batches.
-_DATA = re.compile(r"/torch/utils/data/")
+_IS = compile_beside(__file__)
 _QUEUES = frozenset({"_try_get_data", "_worker_loop"})
 _STORES = frozenset(
     {"barrier", "monitored_barrier", "all_gather_object", "broadcast_object_list", "gather_object"}
@@ -70,10 +53,10 @@ def parse_faulthandler(text: str, main: str = "") -> tuple[tuple[ThreadStack, ..
         dumps[-1].append(ThreadStack(ident=ident, main=ident == main, frames=tuple(frames)))
 
     for line in text.splitlines():
-        if match := _THREAD.match(line):
+        if match := _IS["thread"].match(line):
             end()
             ident, frames = match["ident"], []
-        elif ident and (match := _FRAME.match(line)):
+        elif ident and (match := _IS["frame"].match(line)):
             number = match["line"]
             frames.append(
                 Frame(
@@ -115,9 +98,9 @@ def parse_npu_traceback(text: str) -> tuple[ThreadStack, ...]:
     """The file ``<prefix><rank>_py_traceback`` that torch_npu writes beside its recorder's dump."""
     threads: list[tuple[str, list[Frame]]] = []
     for line in text.splitlines():
-        if match := _NPU_THREAD.match(line):
+        if match := _IS["nputhread"].match(line):
             threads.append((match["name"], []))
-        elif threads and (match := _NPU_FRAME.match(line)):
+        elif threads and (match := _IS["npuframe"].match(line)):
             threads[-1][1].append(
                 Frame(file=match["file"], line=int(match["line"]), function=match["function"])
             )
@@ -136,7 +119,7 @@ def program_frame(frames: Sequence[Frame]) -> Frame | None:
 
 
 def program_frames(frames: Sequence[Frame]) -> Iterator[Frame]:
-    return (frame for frame in frames if not _NOT_THE_PROGRAM.search(frame.file))
+    return (frame for frame in frames if not _IS["nottheprogram"].search(frame.file))
 
 
 def waits_for_device(frames: Sequence[Frame]) -> bool:
@@ -144,9 +127,9 @@ def waits_for_device(frames: Sequence[Frame]) -> bool:
     if loads_data(frames):  # torch_npu wraps the DataLoader
         return False
     for frame in frames:
-        if not _NOT_THE_PROGRAM.search(frame.file):
+        if not _IS["nottheprogram"].search(frame.file):
             return False
-        if _NPU.search(frame.file) or _WAITS.search(frame.file):
+        if _IS["npu"].search(frame.file) or _IS["waits"].search(frame.file):
             return True
     return False
 
@@ -156,20 +139,22 @@ def is_of_c10d(frame: Frame) -> bool:
 
 
 def waits_in_python(frame: Frame) -> bool:
-    return bool(_PYTHON_WAITS.search(frame.file))
+    return bool(_IS["pythonwaits"].search(frame.file))
 
 
 def loads_data(frames: Sequence[Frame]) -> bool:
-    library = itertools.takewhile(lambda frame: _NOT_THE_PROGRAM.search(frame.file), frames)
-    calls = {frame.function.rpartition(".")[2] for frame in library if _DATA.search(frame.file)}
+    library = itertools.takewhile(lambda frame: _IS["nottheprogram"].search(frame.file), frames)
+    calls = {
+        frame.function.rpartition(".")[2] for frame in library if _IS["data"].search(frame.file)
+    }
     return not calls.isdisjoint(_QUEUES)
 
 
 def waits_in_torch(frames: Sequence[Frame]) -> bool:
     """Whether a thread waits in torch or torch_npu: recorders of NPUs lack gloo and the store."""
     for frame in frames:
-        if not _NOT_THE_PROGRAM.search(frame.file):
+        if not _IS["nottheprogram"].search(frame.file):
             return False
-        if _WAITS.search(frame.file) and frame.function.lstrip("_") in _STORES:
+        if _IS["waits"].search(frame.file) and frame.function.lstrip("_") in _STORES:
             return True
     return False

@@ -7,7 +7,6 @@ their ``..._py_traceback`` beside them, are read as well, in any folder below.
 import contextlib
 import gc
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,20 +35,14 @@ from ascend_doctor.diagnosis.stall_result import Seen, Stall, Standing
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_descriptor, read_bytes, walk_folders
 from ascend_doctor.machine.syntax import describe_json
+from ascend_doctor.patterns import compile_beside
 
 T = TypeVar("T")
 
 _OPS = {"isend": "send", "irecv": "recv"}
 _P2P = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 
-# Users choose the prefix of a dump; the rank ends the name.
-_DUMP = re.compile(r"(?:^|[^\d])(\d+)(?:\.json|\.pkl|\.pickle)?$")
-_OWN = re.compile(
-    r"rank-(\d+)\.(?:helper-\d+\.)?(calls|lines|state|stacks|spy|progress|groups|call|json|answered)$"
-)
-_TRACEBACK = re.compile(r"(\d+)_py_traceback$")
-# Logs and programs may end with a number: rank_3.log, train_7.py.
-_LOG_NAME = re.compile(r"\.(?:log|txt|out|err|gz|zip|tar|py|yaml|yml)$")
+_IS = compile_beside(__file__)
 # A dump has a stack for each recorded call; the other files are small.
 _BYTES = 256 << 20
 _SMALL = 32 << 20
@@ -216,7 +209,7 @@ def _earlier_runs(paths: Sequence[str]) -> set[str]:
     """Folders of hosts whose ranks restarted elsewhere, or of another job size."""
     started: dict[str, list[Started]] = {}
     for path in paths:
-        if (match := _OWN.search(path)) and match[2] == "json":
+        if (match := _IS["own"].search(path)) and match[2] == "json":
             with contextlib.suppress(DataError):
                 rank = _decode(read_bytes(path, _SMALL), Started, path)
                 started.setdefault(os.path.dirname(path), []).append(rank)
@@ -264,13 +257,17 @@ def _paths(names: Sequence[str]) -> Iterator[str]:
 
 def _read(path: str, files: StallFiles) -> None:
     name = os.path.basename(path)
-    if match := _OWN.search(name):
+    if match := _IS["own"].search(name):
         _read_own(path, int(match[1]), match[2], files)
-    elif match := _TRACEBACK.search(name):
+    elif match := _IS["traceback"].search(name):
         text = read_bytes(path, _SMALL).decode("utf-8", "replace")
         files.stacks.setdefault(int(match[1]), parse_npu_traceback(text))
         files.paths.append(path)
-    elif (match := _DUMP.search(name)) and not _LOG_NAME.search(name) and is_dump(_head(path)):
+    elif (
+        (match := _IS["dump"].search(name))
+        and not _IS["logname"].search(name)
+        and is_dump(_head(path))
+    ):
         rank = int(match[1])
         trace = parse_dump(read_bytes(path, _BYTES), rank, path)
         if rank in files.traces:

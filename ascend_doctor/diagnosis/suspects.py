@@ -1,25 +1,16 @@
 """What the logs of a failed run say that those of a good run of the same job do not."""
 
-import re
 from collections.abc import Iterable, Iterator
 
 from ascend_doctor.diagnosis.logs import Log, blocks
 from ascend_doctor.diagnosis.origins import split_prefixes
 from ascend_doctor.diagnosis.result import Evidence, Suspect
+from ascend_doctor.patterns import compile_beside
 
 _SHOWN, _ERRORS, _TEXT = 10, 2, 400
 # Different lines of a run; a log of free text has no end of them.
 _KINDS = 50_000
-# A level, a time and a process in front of what a line says.
-_FRONT = re.compile(
-    r"(?:[\s\[(|,:-]*(?:\d{4}-\d\d-\d\d[T ]?|\d\d:\d\d:\d\d[.,\d]*|DEBUG|INFO|WARN(?:ING)?|ERROR"
-    r"|pid[ =]\d+|[IWE]\d{3,4}(?=\s)|\d{4,}(?=[\s\])]))[\s\])|:]*)*"
-)
-_PATH = re.compile(r"(?<![\w.])~?/[\w./=+-]+")
-_NUMBER = re.compile(r"0x[0-9a-f]+|\b(?=[a-f]*\d)[0-9a-f]{7,}\b|\d+(?:\.\d+)*(?:e[+-]?\d+)?")
-_OF_ONE_RUN = re.compile(r"(?i)seed|port\b|pid\b|time(?!_?out)|took|date|uuid|memory|free|alloc")
-_RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception)\b(?<!ChildFailedError)(?::|$)")
-_OF_TRACEBACK = re.compile(r'\s{2,}\S|Traceback \(most recent call last\)|\s*File "')
+_IS = compile_beside(__file__)
 
 # The first line of a kind, and the numbers in its lines.
 _Kind = tuple[Evidence, set[str]]
@@ -33,25 +24,25 @@ def find_suspects(bad: Iterable[Log], good: Iterable[Log]) -> tuple[Suspect, ...
         for name, kind in _read_kinds(bad).items()
         if not (known := before.get(name)) or _is_other_value(kind, known)
     ]
-    raised = [each for each in every if _RAISED.match(each.evidence.text)][:_ERRORS]
+    raised = [each for each in every if _IS["raised"].match(each.evidence.text)][:_ERRORS]
     return (*raised, *(each for each in every if each not in raised))[:_SHOWN]
 
 
 def _is_other_value(kind: _Kind, known: _Kind) -> bool:
     single = len(kind[1]) == len(known[1]) == 1
-    return single and kind[1] != known[1] and not _OF_ONE_RUN.search(kind[0].text)
+    return single and kind[1] != known[1] and not _IS["ofonerun"].search(kind[0].text)
 
 
 def _read_kinds(logs: Iterable[Log]) -> dict[str, _Kind]:
     """By what is left of a line without numbers and paths."""
     kinds: dict[str, _Kind] = {}
     for line in (line for log in logs for line in _lines(log)):
-        text = _PATH.sub("/", line.text)
-        name = _NUMBER.sub("#", text)
+        text = _IS["path"].sub("/", line.text)
+        name = _IS["number"].sub("#", text)
         if any(map(str.isalpha, name)) and (name in kinds or len(kinds) < _KINDS):
             numbers = kinds.setdefault(name, (line, set()))[1]
             if len(numbers) < 2:  # noqa: PLR2004 - two are as good as many
-                numbers.add(" ".join(_NUMBER.findall(text)))
+                numbers.add(" ".join(_IS["number"].findall(text)))
     return kinds
 
 
@@ -61,6 +52,6 @@ def _lines(log: Log) -> Iterator[Evidence]:
     )
     for number, row in enumerate(rows, start=1):
         origin, text = split_prefixes(row, log.origin)
-        if not _OF_TRACEBACK.match(text):
-            body = _FRONT.sub("", text, count=1)[:_TEXT].strip()
+        if not _IS["oftraceback"].match(text):
+            body = _IS["front"].sub("", text, count=1)[:_TEXT].strip()
             yield Evidence(file=log.name, line=number, text=body, rank=origin.rank)

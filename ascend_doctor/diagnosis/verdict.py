@@ -11,23 +11,14 @@ from ascend_doctor.diagnosis.places import ITSELF
 from ascend_doctor.diagnosis.result import Action, Fault, Guilt, JobVerdict
 from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.matrix.schema import KnownFailure
+from ascend_doctor.patterns import compile_beside
 
 _CRASHES = frozenset(
     {signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSYS}
 )
 # Sent from outside the job: by a scheduler, a person, a closed terminal.
 _SENT = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2})
-_PASSING = re.compile(
-    r"(?:\w+\.)*(?:KeyboardInterrupt|SignalException|ConnectionError|Connection(?:Reset|Refused|"
-    r"Aborted)Error|BrokenPipeError|TimeoutError|DistNetworkError|DistStoreError|Rendezvous\w*Error|"
-    r"ReadTimeout|ConnectTimeout|HTTPError|IncompleteRead|RemoteDisconnected)\b"
-)
-_CRASHED = re.compile(
-    r"Segmentation fault|SIGSEGV|SIGABRT|SIGBUS|SIGILL|core dumped|Fatal Python error|"
-    r"\bsignal 11\b|\bAborted\b"
-)
-_KILLED = re.compile(r"SIGKILL|\bKilled\b|\bsignal 9\b")
-_TERMINATED = re.compile(r"SIGTERM|SIGINT|\bTerminated\b|\bsignal 15\b")
+_IS = compile_beside(__file__)
 # Ends of a link set-up that may not come again; that of one card excludes, others stop.
 _PASSING_ENDS = frozenset(
     {"missing", "not-created", "late", "ended", "not-listening", "host-port", "host-route", "route"}
@@ -252,7 +243,7 @@ def _by_exception(ledger: Ledger, waits: Occurrences) -> JobVerdict | None:
     if first.origin in ledger.signalled:
         reason = f"{text}, raised where a signal was handled: it was ended from outside"
         return JobVerdict(action="restart", fault="signal", reason=reason)
-    if _PASSING.match(first.text):
+    if _IS["passing"].match(first.text):
         reason = f"{text}: a connection or a signal, which may not happen again"
         return JobVerdict(action="restart", fault="communication", reason=reason)
     reason = f"{text}: an exception of the code, which would be raised again"
@@ -264,12 +255,12 @@ def _by_death(ledger: Ledger) -> JobVerdict | None:
     if first is None:
         return None
     text = _shorten(first)
-    if _CRASHED.search(first.text):
+    if _IS["crashed"].search(first.text):
         return JobVerdict(action="stop", fault="software", reason=text)
-    if _KILLED.search(first.text):
+    if _IS["killed"].search(first.text):
         reason = f"{text}: the host's memory was full, or somebody ended it; the log does not say"
         return JobVerdict(action="unknown", fault="signal", reason=reason)
-    if _TERMINATED.search(first.text):
+    if _IS["terminated"].search(first.text):
         return JobVerdict(action="restart", fault="signal", reason=f"{text}: ended from outside")
     return None
 

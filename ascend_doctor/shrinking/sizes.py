@@ -1,51 +1,20 @@
 """How large what is left of a layout and a model is: every kind stays, at its smallest size."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.patterns import read_patterns
 
 STEPS = 5
 SEQUENCE = 128
 # Documents of Megatron-LM's mock data have tokens up to 4096 (MockGPTLowLevelDataset).
 VOCABULARY = 5000
 _BATCHES = 2  # micro batches of a rank or stage, so that gradients are accumulated
-MODEL = {
-    "hidden-size": 64,
-    "ffn-hidden-size": 128,
-    "intermediate-size": 128,
-    "num-attention-heads": 4,
-    "num-query-groups": 2,
-    "num-key-value-heads": 2,
-    "kv-channels": 16,
-    "head-dim": 16,
-    "num-experts": 4,
-    "n-routed-experts": 4,
-    "num-local-experts": 4,
-    "moe-router-topk": 2,
-    "num-experts-per-tok": 2,
-    "moe-router-num-groups": 2,
-    "n-group": 2,
-    "moe-router-group-topk": 1,
-    "topk-group": 1,
-    "moe-ffn-hidden-size": 32,
-    "moe-intermediate-size": 32,
-    "shared-expert-intermediate-size": 32,
-    "moe-shared-expert-intermediate-size": 32,
-    "first-k-dense-replace": 1,
-    "q-lora-rank": 32,
-    "kv-lora-rank": 16,
-    "qk-head-dim": 16,
-    "qk-nope-head-dim": 16,
-    "qk-pos-emb-head-dim": 8,
-    "qk-rope-head-dim": 8,
-    "v-head-dim": 16,
-    # Of a state space model: 2 groups, each with heads for two tensor parallel ranks.
-    "mamba-num-groups": 2,
-    "mamba-head-dim": 16,
-    "mamba-state-dim": 16,
-}
+_TABLE = read_patterns(Path(__file__).with_suffix(".txt"))
+MODEL = {name: int(size) for name, (size,) in _TABLE.items()}
 # Of Hugging Face's TrainingArguments, also in ms-swift and LLaMA-Factory.
 TRAINER = {
     "per-device-train-batch-size": 1,

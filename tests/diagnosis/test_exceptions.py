@@ -76,6 +76,18 @@ THREAD = 'Thread 0x1 (most recent call first):\n  File "t.py", line 4 in main\n'
         (("____ test_x ____\nt.py:3: in test_x\n    f(y=1)\nu.py:9: in f\n    g(y)\n"
          "E   NameError: name 'y'\n"), "name", "at u.py:9"),
         ("ImportError: No module named '_ctypes'\n", "module", "unset pythonhome"),
+        ("RuntimeError: no ops (pip install -U 'ninja')\n", "module", "pip install ninja"),
+        ("ImportError: x requires `a>=2`\n", "differs", "install 'a>=2'"),
+        ("RuntimeError: Environment variable 'A_B' not found\n", "variable", "export A_B"),
+        ("AttributeError: module trl has no attribute Old\n", "attribute", "installed trl"),
+        ("AttributeError: module 're' has no attribute 'match'\n", "attribute", "file re.py"),
+        ("ImportError: cannot import name 'a' from \n'jinja2.b' \n", "import-name", "Jinja2"),
+        (traceback("Exception: EOF while parsing", ("t.py", "read('a.json')")), "damaged-file",
+         "a.json"),
+        (traceback("TypeError: f() got an unexpected keyword argument 'y'", ("t.py", "a(y=1)"),
+                   (f"{SITE}/a/b.py", "f(**more)", "wrap")), "argument", "call `a(y=1)`"),
+        (traceback("ImportError: No module named 'a.b'", ("t.py", "from a import B"),
+                   (f"{SITE}/a/c.py", "import_module(x)", "__getattr__")), "module", "-deps a"),
     ],
 )  # fmt: skip
 def test_an_exception_is_answered_by_its_type(text: str, kind: str, says: str) -> None:
@@ -169,3 +181,11 @@ def test_a_caught_exception_is_no_cause_of_a_later_one() -> None:
 def test_nothing_of_a_log_becomes_part_of_a_command(text: str) -> None:
     diagnosis = of_text(text)
     assert not any("reboot" in cause.fix for cause in diagnosis.causes)
+
+
+def test_what_a_rank_raised_stands_before_who_lost_it() -> None:
+    gone = "RuntimeError: [gloo/transport/tcp/pair.cc:9] Connection closed by peer [::1]:1"
+    own = traceback("IndexError: out of range", ("t.py", "a[4]"), prefix="[rank1]: ")
+    text = "".join(traceback(gone, ("t.py", "f()"), prefix=f"[rank{rank}]: ") for rank in (0, 2))
+    cause = of_text(own + text).causes[0]
+    assert (cause.id, "IndexError is raised at t.py:7" in cause.cause) == ("gloo-peer-gone", True)

@@ -1,0 +1,107 @@
+"""The packages beside a traceback's frames, by what pip left there: no interpreter is started."""
+
+import csv
+import platform
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import Distribution, Python
+from ascend_doctor.judging.requirements import Requirement, requirements
+from ascend_doctor.judging.version_compare import is_in_range
+from ascend_doctor.machine.live import Machine, exists, matches, read_or_none
+from ascend_doctor.matrix.versions import normalised
+
+_INFO = re.compile(r"(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>[^-/]+)\.dist-info$")
+_HEADER = re.compile(r"(?m)^(Version|Requires-Dist): *(.+)$")
+_CODE = re.compile(r"(?!\.\./|.*/tests?/).*\.(?:py|so[.\d]*)")
+# torch's has some two megabytes.
+_RECORD_BYTES = 1 << 24
+# How a file gets a name of its own; {} is the name.
+_IMPORTS = (
+    r"(?m)^\s*(?:from\s+(?P<module>[\w.]+)\s+import\s+(?:\([^)]*?|.*)\b{0}\b"
+    r"|import\s+(?:(?P<whole>[\w.]+)\s+as\s+{0}|(?:.*,\s*)?(?P<plain>{0}))\b)"
+)
+
+
+@dataclass
+class Site:
+    """A folder site-packages of this machine."""
+
+    machine: Machine
+    folder: str
+
+    @cached_property
+    def python(self) -> Python:
+        match = re.search(r"/python(3\.\d+)/", self.folder)
+        return Python(
+            version=match[1] if match else "",
+            implementation="cpython",
+            machine=platform.machine(),
+            distributions=tuple(self._read()),
+        )
+
+    def _read(self) -> Iterator[Distribution]:
+        for info in matches(self.machine, self.folder, "*.dist-info"):
+            if match := _INFO.search(info):
+                text = read_or_none(self.machine, f"{info}/METADATA") or ""
+                rows: list[tuple[str, str]] = _HEADER.findall(text.partition("\n\n")[0])
+                yield Distribution(
+                    name=normalised(match["name"]),
+                    version=dict(rows).get("Version", match["version"]).strip(),
+                    location=info,
+                    requires=tuple(value for name, value in rows if name != "Version"),
+                )
+
+    def find(self, name: str) -> Distribution | None:
+        return self.python.find(normalised(name))
+
+    def find_owner(self, module: str) -> str:
+        """The distribution that lists a module."""
+        shape = re.compile(rf"(?m)^{module}[/.]")
+        return next(
+            (e.name for e in self.python.distributions if shape.search(self._record(e))), ""
+        )
+
+    def _record(self, distribution: Distribution) -> str:
+        try:
+            return self.machine.read(f"{distribution.location}/RECORD", limit=_RECORD_BYTES)
+        except OSError:
+            return ""
+
+    def find_damage(self, distribution: Distribution, ending: str = "") -> str:
+        """The first file that is missing or emptied, or a library of another size."""
+        for row in csv.reader(self._record(distribution).splitlines()):
+            path, size = (*row, "", "", "")[0:3:2]
+            if ending not in path or not _CODE.fullmatch(path) or not size.isdecimal():
+                continue
+            try:
+                there = self.machine.status(f"{self.folder}/{path}").size
+            except OSError:
+                there = -1
+            if (there != int(size)) if ".so" in path else there < min(int(size), 1):
+                return f"{self.folder}/{path}"
+        return ""
+
+    def find_unmet(self, distribution: Distribution) -> Iterator[tuple[Requirement, Distribution]]:
+        """What it requires, and the installed one that does not meet it."""
+        try:
+            for asked in requirements(self.python, distribution):
+                other = self.find(asked.name)
+                if other and asked.specifier and not is_in_range(other.version, asked.specifier):
+                    yield asked, other
+        except Unknown:
+            return
+
+    def find_import(self, file: str, name: str) -> str:
+        """The module from which a file imports a name; "" for one of the project."""
+        match = re.search(_IMPORTS.format(re.escape(name)), read_or_none(self.machine, file) or "")
+        module = (match["module"] or match["whole"] or match["plain"]) if match else ""
+        return "" if module.startswith(".") else module
+
+    def find_module(self, folder: str, name: str) -> str:
+        """The file of a module in a folder of the program."""
+        paths = (f"{folder}/{name}{ending}" for ending in (".py", "/__init__.py"))
+        return next((path for path in paths if exists(self.machine, path)), "")
