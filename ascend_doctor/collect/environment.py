@@ -17,7 +17,7 @@ _RELATED = re.compile(
     r"|GLOO|TP_SOCKET|PYTORCH|LD_PRELOAD|CUDA_|NCCL_|OMP_|WORLD_SIZE|RANK|MASTER_)"
 )
 _LISTEN = "0A"
-_PATHS = {"path", "folder", "made_path"}
+_PATHS = {"path", "folder", "made_path", "search_path"}
 # Groups whose names are no hint that another was meant.
 _OTHERS = {"python", "host", "scheduler"}
 _LOGIN = defer(r"^(\w+://)?[^@/]*@")
@@ -85,8 +85,8 @@ def environment(machine: Machine, rows: Sequence[Variable]) -> Environment:
 
 def _odd(machine: Machine, kind: str, path: str) -> str:
     """What is wrong with a path; what may not be seen is not."""
-    if not path.startswith("/"):
-        return "is not absolute"
+    if not path.startswith("/") or kind == "search_path":
+        return "is not absolute" if path and path[0] != "/" else ""
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
         is_file = machine.status(path).kind != "directory"
         return "is not a folder" if is_file and kind != "path" else ""

@@ -16,16 +16,18 @@ _OCTET = r"(25[0-5]|2[0-4]\d|1?\d?\d)"
 _HOSTS = defer(
     rf"\s*(#.*|({_OCTET}(\.{_OCTET}){{3}}|[\da-fA-F:]*:[\da-fA-F:.]*(%\w+)?)\s+[^\s#].*)?"
 )
+_RESOLVER = defer(
+    r"\s*([#;].*|nameserver\s+[\da-fA-F.:]+(%\w+)?\s*|(search|domain|options|sortlist)\b.*)?"
+)
 _FILES = (
     ("/etc", "hccn.conf", _CONF),
     ("/etc", "ascend_install.info", _INSTALLED),
     ("/etc", "hosts", _HOSTS),
+    ("/etc", "resolv.conf", _RESOLVER),
     ("/etc", "ld.so.conf", _LOADER),
     ("/etc/ld.so.conf.d", "*.conf", _LOADER),
-    ("/usr/local/Ascend/driver", "version.info", _VERSIONS),
-    ("/usr/local/Ascend/firmware", "version.info", _VERSIONS),
+    *((f"/usr/local/Ascend/{part}", "version.info", _VERSIONS) for part in ("driver", "firmware")),
 )
-_SHOWN = 80
 
 
 def odd_lines(machine: Machine) -> Iterator[OddLine]:
@@ -40,4 +42,4 @@ def odd_lines(machine: Machine) -> Iterator[OddLine]:
             text = read_or_none(machine, path) or ""
             for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
                 if grammar.fullmatch(line) is None:
-                    yield OddLine(path=path, line=number, text=line[:_SHOWN])
+                    yield OddLine(path=path, line=number, text=line[:80])

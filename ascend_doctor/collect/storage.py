@@ -20,7 +20,6 @@ NAMED_BY = (
     *("TMPDIR", "HF_HOME", "XDG_CACHE_HOME", "MODELSCOPE_CACHE"),
 )
 # Where jobs write below the folder of a use.
-# Where libraries of a stack are.
 _STACK = ("ASCEND_HOME_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 _MOUNT = defer(r"^\d+ \d+ \S+ \S+ (/\S*) (\S+)", re.MULTILINE)
 _BELOW = {"logs": "/ascend/log", "operators": "/kernel_meta"}

@@ -416,7 +416,7 @@ class Stack(Row, frozen=True, kw_only=True):
 
 _Plain = Literal["int", "float", "bool01", "enum", "string", "list", "kv_list", "port_spec"]
 _OfHost = Literal["ip", "host", "url", "ifname_filter", "path", "folder", "made_path"]
-ValueType = Literal[_Plain, _OfHost, "locale", "codec"]
+ValueType = Literal[_Plain, _OfHost, "search_path", "locale", "codec"]
 
 
 class Bounds(Row, frozen=True, kw_only=True):

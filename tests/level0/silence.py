@@ -53,6 +53,8 @@ _ELSEWHERE = {
     "device-files": {"Npu.device", "Npus.devices", "Npus.layout"},
     # The usual folder is looked at, and its version is asked for.
     "driver-complete": {"InstallInfo.driver_path"},
+    # The files themselves say who may open them.
+    "device-access": {"InstallInfo.group"},
     # Compared with each other; load, memory and temperature have checks.
     "npu-table": {"Npu.cells", "Npu.bus"},
     # npu-smi's OK on every card is the driver's own verdict. chip_name parts chips from cards.

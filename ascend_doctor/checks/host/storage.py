@@ -33,7 +33,7 @@ def _disk_room(case: Case) -> Findings:
 
 def _not_loaded(case: Case, storage: Storage) -> Findings:
     """Libraries cannot be mapped from a mount without execution; mmap(2)."""
-    cann, python = case.facts.cann, case.facts.python
+    cann, python = case.facts.cann, case.facts.python if storage.mounts else None
     roots = [cann.active or "" if cann else "", python.prefix if python else ""]
     for root in dict.fromkeys(filter(None, roots)):
         if "noexec" in storage.options(root):

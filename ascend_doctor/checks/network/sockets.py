@@ -111,7 +111,7 @@ def _claims(case: Case, values: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 @TEXTS.check("socket-address")
 def _socket_address(case: Case) -> Findings:
-    values, lines = settings(case), [*odd_lines(case, "/etc/hosts")]
+    values, lines = settings(case), [*odd_lines(case, "/etc/hosts", "/etc/resolv.conf")]
     claims = [*_claims(case, values)]
     yield from lines
     yield from _without_address(case, values)
