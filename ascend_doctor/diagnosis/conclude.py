@@ -190,10 +190,10 @@ def _read_error(ledger: Ledger, blamed: Guilt | None, describer: Describer) -> G
     if blamed is None or blamed.end != "ended":
         return blamed
     seen = ledger.first_error_of(blamed.ranks, logged="(?!)")
-    if (raised := ledger.raised.get(seen.order) if seen else None) is None:
-        return blamed
-    _, cause, fix, _ = describer.describe(raised)
-    return replace(blamed, facts=f"{blamed.facts} {cause}", fix=fix or blamed.fix)
+    raised = ledger.raised.get(seen.order) if seen else None
+    died = describer.describe_death() if "signal" in blamed.reason else ""
+    _, cause, fix, _ = describer.describe(raised) if raised else ("", "", died, "")
+    return replace(blamed, facts=f"{blamed.facts} {cause}".strip(), fix=fix or blamed.fix)
 
 
 def _show_end(causes: tuple[Cause, ...], blamed: Guilt | None) -> tuple[Cause, ...]:

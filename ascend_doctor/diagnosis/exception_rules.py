@@ -193,7 +193,8 @@ class Describer:
                 then += " PYTHONFAULTHANDLER=1 shows the line of Python."
             return Reading(where, f"{where}{message}.{then}", "", where)
         variants = self.matrix.failures[kind].variants
-        names = (variant, variant.partition("-")[0], "usual")
+        whole = variant.removesuffix("-stack")
+        names = (variant, whole, whole.partition("-")[0], "usual")
         texts = next(variants[name] for name in names if name in variants)
         title, cause, fix = (text.format_map(words | more) for text in texts)
         cause += self._name_release(raised, kind, more) if known else f" {fix}"
@@ -488,10 +489,10 @@ def _find_mixture(
 ) -> Iterator[_Seen]:
     """A package for one Python in front of another one, ``own`` if no frame says more."""
     theirs, last = "", TracebackFrame(file="")
-    for frame in raised.frames:
+    for frame in (*raised.callers, *raised.frames):
         if match := IS["packages"].match(frame.file):
             theirs, last = (match["python"], frame) if frame.package else (theirs, last)
-            own = own if frame.package else match["python"]
+            own = (own if frame.package else "") or match["python"]
     if "." in theirs and "." in own and theirs != own:
         folder = last.file.partition("-packages/")[0] + "-packages"
         words = {"package": package_of(last), "theirs": theirs, "own": own, "folder": folder}

@@ -1,6 +1,5 @@
 """The packages beside a traceback's frames, by what pip left there: no interpreter is started."""
 
-import csv
 import platform
 import re
 from collections.abc import Iterator
@@ -14,15 +13,16 @@ from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.machine.live import Machine, exists, matches, read_or_none
 from ascend_doctor.matrix.versions import normalised
 
-_INFO = re.compile(r"(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>[^-/]+)\.dist-info$")
-_HEADER = re.compile(r"(?m)^(Version|Requires-Dist): *(.+)$")
+_INFO = re.compile(r"(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>[\w.+!]+)\.dist-info$")
+_VERSION = re.compile(r"(?m)^Version: *([\w.+!-]+)")
+_REQUIRES = re.compile(r"(?m)^Requires-Dist: *(.+)$")
 _CODE = re.compile(r"(?!\.\./|.*/tests?/).*\.(?:py|so[.\d]*)")
 # torch's has some two megabytes.
 _RECORD_BYTES = 1 << 24
 # How a file gets a name of its own; {} is the name.
 _IMPORTS = (
-    r"(?m)^\s*(?:from\s+(?P<module>[\w.]+)\s+import\s+(?:\([^)]*?|.*)\b{0}\b"
-    r"|import\s+(?:(?P<whole>[\w.]+)\s+as\s+{0}|(?:.*,\s*)?(?P<plain>{0}))\b)"
+    r"(?m)^[ \t]*(?:from +(?P<module>[\w.]+) +import +(?:\([^)]{{0,2000}}?|.*)\b{0}\b"
+    r"|import +(?:(?P<whole>[\w.]+) +as +{0}|(?:.*, *)?(?P<plain>{0}))\b)"
 )
 
 
@@ -47,12 +47,13 @@ class Site:
         for info in matches(self.machine, self.folder, "*.dist-info"):
             if match := _INFO.search(info):
                 text = read_or_none(self.machine, f"{info}/METADATA") or ""
-                rows: list[tuple[str, str]] = _HEADER.findall(text.partition("\n\n")[0])
+                head = text.partition("\n\n")[0]
+                version = _VERSION.search(head)
                 yield Distribution(
                     name=normalised(match["name"]),
-                    version=dict(rows).get("Version", match["version"]).strip(),
+                    version=version[1] if version else match["version"],
                     location=info,
-                    requires=tuple(value for name, value in rows if name != "Version"),
+                    requires=tuple(_REQUIRES.findall(head)),
                 )
 
     def find(self, name: str) -> Distribution | None:
@@ -73,8 +74,8 @@ class Site:
 
     def find_damage(self, distribution: Distribution, ending: str = "") -> str:
         """The first file that is missing or emptied, or a library of another size."""
-        for row in csv.reader(self._record(distribution).splitlines()):
-            path, size = (*row, "", "", "")[0:3:2]
+        for row in self._record(distribution).splitlines():
+            path, _, size = (*row.rsplit(",", 2), "", "")[:3]
             if ending not in path or not _CODE.fullmatch(path) or not size.isdecimal():
                 continue
             try:

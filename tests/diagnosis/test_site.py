@@ -65,6 +65,12 @@ def test_a_library_that_is_cut_short_is_found(site: Path) -> None:
     assert diagnose(site, f"{FIRST}(pid: 7) of binary: {python}\n").unexplained[0].reading == ""
 
 
+def test_a_record_that_is_damaged_says_nothing(site: Path) -> None:
+    (site / "beta-1.2.dist-info/RECORD").write_text("x" * 200_000 + '"\n,,\nbeta/_C.so,,nine\n')
+    last = "ImportError: cannot import name 'x' from 'beta._C'"
+    assert "does not have the name x" in answer(site, last)
+
+
 def test_the_owner_of_a_function_is_read_from_the_program(site: Path) -> None:
     program = site.parents[2] / "train.py"
     program.write_text("from alpha import (\n    other,\n    build,\n)\n\n\nbuild(size=1)\n")
@@ -85,9 +91,9 @@ def test_a_file_of_the_program_that_hides_a_package_is_named(site: Path) -> None
 
 
 def test_packages_of_another_python_are_named(site: Path) -> None:
-    last = "ImportError: No module named 'beta._C'"
     old = str(site).replace("3.11", "3.10")
-    text = answer(
-        site, last, ("/usr/lib/python3.11/runpy.py", "x"), (f"{old}/beta/a.py", "import _C")
-    )
-    assert f"Remove {old} from PYTHONPATH" in text
+    first = ("/usr/lib/python3.11/runpy.py", "x")
+    for name in ("beta", "torch"):
+        frame = (f"{old}/{name}/a.py", "import _C")
+        text = answer(site, f"ImportError: No module named '{name}._C'", first, frame)
+        assert f"Remove {old} from PYTHONPATH" in text
