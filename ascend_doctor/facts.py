@@ -795,7 +795,7 @@ class Launch(Section, frozen=True, kw_only=True):
     the longer words behind one, ``keys`` the dotted ones of Hydra, ``strays`` what its grammar
     refuses. ``values`` are those that checks judge, by these names; no other is kept, except
     PYTHONPATH's. ``partial``: unseen options may be given, ``open_environment``: variables;
-    ``launcher_seen``: the launcher's are seen. ``launcher`` is torchrun or empty,
+    ``launcher_seen``: the launcher's are seen. ``launcher`` is torchrun, accelerate or deepspeed,
     ``launcher_options`` its options before the script. ``unresolved`` are the expressions behind
     this, with the option of each (``argument``). ``unexported`` are variables of the matrix that
     the script assigns for itself alone and does not use. ``places`` are those in the file.

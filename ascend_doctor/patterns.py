@@ -31,6 +31,14 @@ def fill(pattern: str, named: dict[str, list[str]]) -> str:
     return re.sub("@([a-z0-9]+)@", lambda match: named[match[1]][0], pattern)
 
 
+def patterns_of(module: str) -> list[re.Pattern[str]]:
+    """Those of a module's file, in the order of patterns.txt beside it, behind >MODULE."""
+    path = Path(module)
+    parts = "\n".join(["", *read_rows(path.with_name("patterns.txt"))]).split("\n>")
+    own = next(part for part in parts if part.startswith(f"{path.stem}\n"))
+    return [defer(row) for row in own.split("\n")[1:]]
+
+
 def read_patterns(table: Path) -> dict[str, list[str]]:
     """Patterns of a table by name; @x@ in one is an earlier one."""
     named: dict[str, list[str]] = {}

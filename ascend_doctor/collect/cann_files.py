@@ -1,15 +1,10 @@
 """The version files of CANN and NNAL. Nothing here ever raises."""
 
-import re
-
 from ascend_doctor.collect.vendor_text import first, parse_assignments, parse_pairs
 from ascend_doctor.facts import CannComponent
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
-_RUNNING = defer(
-    r"^([\w-]{1,64})_running_version=\[([^:\]\n]{0,64}):([^\]\n]{0,64})\]", re.MULTILINE
-)
-_REQUIRED = defer(r"required_(driver|package)_(\w{1,64})_version")
+_RUNNING, _REQUIRED = patterns_of(__file__)
 
 
 def parse_component(name: str, text: str) -> CannComponent | None:

@@ -1,14 +1,13 @@
 """What the environment says about CANN, in the words that the installs are listed with."""
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ascend_doctor.collect.cann_tree import CannTree, respell
 from ascend_doctor.collect.loader import library_path
 from ascend_doctor.facts import CannShell
 from ascend_doctor.machine.live import Machine, exists, is_directory, matches
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
 _FOLDERS = (
     *("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCEND_AICPU_PATH"),
@@ -16,16 +15,9 @@ _FOLDERS = (
 )
 # `import torch_npu` ends without them (torch_npu 2.13.0:_init/registry/registry_manager.py).
 _IMPORTED = ("runtime", "compiler")
-# Below their root, what set_env.sh of CANN and NNAL adds to LD_LIBRARY_PATH and PYTHONPATH.
-_BELOW = defer(
-    r"(/.*(?:ascend|cann).*?)/(?:lib64(?:/plugin/(?:opskernel|nnengine))?|devlib"
-    r"|tools/aml/lib64(?:/plugin)?|opp/built-in/.*|python/site-packages|atb/cxx_abi_[01]/lib)/*",
-    re.IGNORECASE,
-)
+_BELOW, _OF_VENDOR, _OF_DRIVER = patterns_of(__file__)
 _OF_SHELL = ("PWD", "OLDPWD", "_")
 _LISTS = ("LD_LIBRARY_PATH", "PYTHONPATH")
-_OF_VENDOR = defer(r"/.*(?:ascend|cann|nnal)", re.IGNORECASE)
-_OF_DRIVER = defer(r"/driver(?:/|$)")
 
 
 def shell(machine: Machine, trees: Sequence[CannTree], nnals: Sequence[CannTree]) -> CannShell:

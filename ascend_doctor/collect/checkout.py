@@ -16,14 +16,12 @@ from ascend_doctor.machine.live import (
     is_directory,
     read_or_none,
 )
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import defer, patterns_of
 
 STATUS_DEADLINE = 10.0
-# SHA-1, or SHA-256 of newer repositories.
-_COMMIT = defer(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_COMMIT, _SHORT = patterns_of(__file__)
 # A line with ^ has the commit of the annotated tag above it.
 _PACKED = defer(rf"^({_COMMIT.pattern}) (refs/\S+)$|^\^({_COMMIT.pattern})$", re.MULTILINE)
-_SHORT = defer(r"refs/(?:tags|heads|remotes/[^/]+)/(.+)")
 _LOOSE_LIMIT = 1000
 # git status works only for SHA-1 repositories: the folder made for it has no other format.
 _SHA1 = 40

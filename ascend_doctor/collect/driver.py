@@ -10,14 +10,12 @@ from ascend_doctor.collect.pci import pci_functions
 from ascend_doctor.collect.vendor_text import Pairs, first, parse_assignments
 from ascend_doctor.facts import DockerRuntime, Driver, InstallInfo, Library
 from ascend_doctor.machine.live import Machine, exists, is_directory, read_or_none
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
 _ROOT = "/usr/local/Ascend"
 _INSTALL_INFO = "/etc/ascend_install.info"
 _LIBRARIES = ("libascend_hal.so", "libdcmi.so", "libdrvdsmi_host.so", "libc_sec.so")
-# Modules in the makefiles of hicann/driver@ef377e95; its ascend_bug_report.sh looks for "drv".
-_MODULE = defer(r"drv_|asdrv_|ascend_|tc_pcidev$|ts_agent|npu_peermem$|vdrv_dvpp_cmdlist$")
-_STATE = defer(r"( \S+){3} (?:Live)?(\S*).*")
+_MODULE, _STATE = patterns_of(__file__)
 
 
 def driver(machine: Machine) -> Driver:

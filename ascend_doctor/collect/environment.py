@@ -10,17 +10,13 @@ from ascend_doctor.collect.program_folders import read_left_out
 from ascend_doctor.facts import Environment, Interface, Library
 from ascend_doctor.machine.live import Machine, NotRecorded, exists, names_or_none, read_or_none
 from ascend_doctor.matrix.schema import Variable
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
-_RELATED = re.compile(
-    r"(ASCEND|HCCL|TORCH|NPU|CANN|ATB_|LCCL|MEGATRON|MINDSPEED|TWINKLE|SWIFT|RAY_EXPERIMENTAL|VLLM"
-    r"|GLOO|TP_SOCKET|PYTORCH|LD_PRELOAD|CUDA_|NCCL_|OMP_|WORLD_SIZE|RANK|MASTER_)"
-)
+_RELATED, _LOGIN = patterns_of(__file__)
 _LISTEN = "0A"
 _PATHS = {"path", "folder", "made_path", "search_path"}
 # Groups whose names are no hint that another was meant.
 _OTHERS = {"python", "host", "scheduler"}
-_LOGIN = defer(r"^(\w+://)?[^@/]*@")
 # Letters that a name shares with the one it is a slip of.
 _HEAD = 5
 

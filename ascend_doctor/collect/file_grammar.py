@@ -4,14 +4,9 @@ from collections.abc import Iterator
 
 from ascend_doctor.facts import OddLine
 from ascend_doctor.machine.live import Machine, matches, read_or_none
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import defer, patterns_of
 
-# cfg_inner_read_conf_byfd of hicann/driver@ef377e95 compares the name up to the sign.
-_CONF = defer(r"(#.*|.{0,2}|[A-Za-z]\w*_\d+=\S+( \S+)*)")
-_INSTALLED = defer(r"(#.*|\s*|[\w.-]+=(\S.*)?(?<!\s))")
-_VERSIONS = defer(r"(#.*|\s*|\[.*\]|[\w.-]+=.*)")
-# ldconfig(8) and hosts(5): blanks at the end are taken away.
-_LOADER = defer(r"\s*(#.*|include\s+\S.*|hwcap\s.*|/[^\"']*)?")
+_CONF, _INSTALLED, _VERSIONS, _LOADER = patterns_of(__file__)
 _OCTET = r"(25[0-5]|2[0-4]\d|1?\d?\d)"
 _HOSTS = defer(
     rf"\s*(#.*|({_OCTET}(\.{_OCTET}){{3}}|[\da-fA-F:]*:[\da-fA-F:.]*(%\w+)?)\s+[^\s#].*)?"

@@ -5,11 +5,9 @@ Sources: hicann/driver@ef377e95:src/custom/network/hccn and docs/en/Ascend_950_H
 
 from ascend_doctor.collect.vendor_text import first, parse_frames, parse_pairs, whole
 from ascend_doctor.facts import HccnPort
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
-_GATEWAY = defer(r"default gateway:\s*([0-9A-Fa-f.:]{2,45})")
-_TLS = defer(r"tls switch\[([01])\]")
-_CHANGE = defer(r"LINK[ _](UP|DOWN)\b")
+_GATEWAY, _TLS, _CHANGE = patterns_of(__file__)
 _UNSET = "0.0.0.0"  # noqa: S104 - an address that the tool prints, nothing is bound
 _OPTICAL = ("present", "Tx Power", "Rx Power", "TxPower", "RxPower", "Tx Los", "Rx Los")
 

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +10,9 @@ import msgspec
 
 from ascend_doctor.facts import Holders
 from ascend_doctor.machine.live import Machine
+from ascend_doctor.patterns import patterns_of
 
-_DEVICE = re.compile(r"/dev/davinci([0-9]{1,6})$")
-# Words in cgroups of container engines and Kubernetes.
-_CONTAINER = re.compile(r"docker|kubepods|containerd|libpod|crio|lxc")
+_DEVICE, _CONTAINER = patterns_of(__file__)
 # A host may have tens of thousands of processes, each with thousands of open files.
 _SECONDS = 10.0
 

@@ -12,19 +12,17 @@ from ascend_doctor.collect.file_grammar import odd_lines
 from ascend_doctor.collect.loader import find_library
 from ascend_doctor.facts import Container, Host, Limit
 from ascend_doctor.machine.live import Machine, NotRecorded, exists, matches, read_or_none
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
 _LIMITS = ("NOFILE", "MEMLOCK", "NPROC", "STACK", "FSIZE", "AS", "DATA", "CPU")
 _CAP_SYS_MODULE = 16  # linux/include/uapi/linux/capability.h
-_GLIBCXX = re.compile(r"GLIBCXX_(\d+(?:\.\d+)+)\b")
+_GLIBCXX, _NUMBERS, _CPUS = patterns_of(__file__)
 # cgroup v1 gives 2**63 less a page for no limit.
 _CGROUP_NO_LIMIT = 1 << 60
 _CGROUPS = "/sys/fs/cgroup"
 # cpu.max is quota and period; "max" stands for none.
 _QUOTA_WORDS = 2
 _LARGEST = (1 << 63) - 1
-_NUMBERS = defer(r"\b\d{1,20}\b")
-_CPUS = defer(r"(\d{1,5})(?:-(\d{1,5}))?")
 # What is in use of a setting.
 _USED = {
     "fs.file-max": "fs.file-nr",

@@ -9,6 +9,7 @@ from ascend_doctor.collect.checkout import checkout
 from ascend_doctor.collect.package_copies import bare_copies, copies, is_installed
 from ascend_doctor.facts import GitState, ImportName, ImportPath, PackageCopy, Python
 from ascend_doctor.machine.live import Machine, exists, read_or_none
+from ascend_doctor.patterns import patterns_of
 
 NAMES = (
     *("megatron", "mindspeed", "megatron_adaptor", "mcore_bridge"),
@@ -17,13 +18,8 @@ NAMES = (
 # Megatron-LM has its version in a sub-package, MindSpeed in setup.py alone.
 _FILES = {"megatron": {"core": ("core/package_info.py",)}}
 _USUAL = ("version.py", "_version.py", "__init__.py")
-# A constant at the start of a line, annotated or not; bounded, as the file may be anything.
-_VERSION = re.compile(
-    r"""^[ \t]*(?:__version__|version)[ \t]*(?::[^=\n]{0,40})?=[ \t]*["']v?(\d[^"'\s]{0,63})["']""",
-    re.MULTILINE,
-)
+_VERSION, _PRE_RELEASE = patterns_of(__file__)
 _NUMBERS = ("MAJOR", "MINOR", "PATCH")
-_PRE_RELEASE = re.compile(r"""^PRE_RELEASE[ \t]*=[ \t]*["']([^"'\s]{0,32})["']""", re.MULTILINE)
 
 
 def parse_version(source: str) -> str | None:

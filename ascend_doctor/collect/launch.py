@@ -1,6 +1,5 @@
 """A launch command that the user gave: its options, as far as checks ask for them."""
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +8,7 @@ import msgspec
 
 from ascend_doctor.facts import LOOPBACK, UNTOLD, Launch
 from ascend_doctor.machine.files import is_there
-from ascend_doctor.patterns import defer, read_patterns
+from ascend_doctor.patterns import patterns_of, read_patterns
 
 _TABLE = {
     name: tuple(" ".join(rows).split())
@@ -18,40 +17,20 @@ _TABLE = {
 MEMORY_SWITCHES = _TABLE["memory"]
 _SWITCHES = frozenset((*_TABLE["switches"], *MEMORY_SWITCHES))
 OPTIONS = frozenset((*_TABLE["options"], *_SWITCHES))
+_PATTERNS = patterns_of(__file__)
+_LAUNCHER_SWITCHES, _FILE, _ONE_DASH, _ASSIGNED, _NOT_KEPT, _OTHER_ROLE = _PATTERNS[:6]
+_OF_PROGRAMS, _OF_LAUNCHERS = _PATTERNS[6:11], _PATTERNS[11:]
 # The first words of a command may be the launcher and its options.
 _MOST_BEFORE = 40
-_FILE = defer(r"[\w./-]+\.py")
 _DASHES, _LAUNCHER_MODULES = ("-m", "--module"), ("torch.distributed.", "accelerate.")
-# `-tensor-model-parallel-size`: long options behind one dash, which argparse takes as short ones.
-_ONE_DASH = defer(r"-([a-zA-Z][\w-]{3,})")
-# Includes Hydra's forms with + and ++ (add, or override).
-_ASSIGNED = defer(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
-# Of verl's roles the actor trains; the others have separate sizes.
-_OTHER_ROLE = defer(
-    r"(?:^|\.)(?:(?:rollout|ref|critic)(?:_config)?|reward\w*|teacher|distillation)\."
-)
-_PROGRAMS = (
-    (defer(r"(^|/)(?:pre|post)train_[\w.]+\.py$|(^|/)tasks/main\.py$"), "megatron"),
-    (defer(r"(^|/)megatron$"), "megatron-swift"),
-    (defer(r"(^|/)swift$|swift[./]cli[./]sft(\.py)?$"), "swift"),
-    (defer(r"^(recipe|verl)\.[\w.]+$|(^|/)verl/[\w./]+\.py$"), "verl"),
-    # Extensions of verl take its keys.
-    (defer(r"^\+{0,2}actor_rollout_ref\."), "verl"),
+_PROGRAMS = tuple(
+    zip(_OF_PROGRAMS, ("megatron", "megatron-swift", "swift", "verl", "verl"), strict=True)
 )
 
 
-# Of torchrun; its other options take one value (torch 2.13.0: torch/distributed/run.py).
-_LAUNCHER_SWITCHES = {
-    *("standalone", "module", "no-python", "run-path", "use-env", "virtual-local-rank"),
-    *("help", "m", "h"),
-}
-# These values are numbers or choices; others may be addresses and names.
-_LAUNCHER_NUMBERS = {
-    *("nnodes", "nproc-per-node", "node-rank", "master-port", "max-restarts"),
-    *("monitor-interval", "start-method", "numa-binding", "shutdown-timeout"),
-    *("rdzv-conf", "redirects", "tee"),
-}
-_TORCHRUN = defer(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
+# Of a command's first words, the names of launchers.
+_TORCHRUN = "torchrun"
+_LAUNCHERS = tuple(zip((_TORCHRUN, "accelerate", "deepspeed"), _OF_LAUNCHERS, strict=True))
 
 
 def takes_value(word: str) -> bool:
@@ -143,9 +122,20 @@ def parse_options(command: Sequence[str]) -> dict[str, str]:
     return {name: option.value for name, option in read_options(command).items()}
 
 
-def read_launcher(command: Sequence[str]) -> dict[str, str] | None:
-    """Torchrun's options before the script, by their written names."""
-    start = next((n for n, word in enumerate(command) if _TORCHRUN.fullmatch(word)), len(command))
+def _find_launcher(command: Sequence[str]) -> tuple[str, int]:
+    """The name of the launcher, and the number of its last word; "" without one."""
+    start = command[:_MOST_BEFORE]
+    for number, (before, word) in enumerate(zip(("", *start), start, strict=False)):
+        for name, pattern in _LAUNCHERS:
+            named = pattern.fullmatch(word) or pattern.fullmatch(f"{before} {word}")
+            if named and (name != "deepspeed" or before[:2] != "--"):
+                return name, number
+    return "", len(command)
+
+
+def read_launcher(command: Sequence[str]) -> tuple[str, dict[str, str]] | None:
+    """The launcher, and its options before the script by their written names."""
+    launcher, start = _find_launcher(command)
     options: dict[str, str] = {}
     position = start + 1
     while position < len(command):
@@ -154,14 +144,18 @@ def read_launcher(command: Sequence[str]) -> dict[str, str] | None:
         if word == "--":  # of a wrapper, such as debugpy-run
             continue
         if not word.startswith("-"):
-            return None if UNTOLD in word else options
+            return (launcher, options) if options or UNTOLD not in word else None
         name, equals, value = word.lstrip("-").partition("=")
         plain = name.replace("_", "-")
-        takes = not equals and plain not in _LAUNCHER_SWITCHES and word[:2] in {"--", "-r", "-t"}
+        takes = (
+            not equals
+            and not _LAUNCHER_SWITCHES.fullmatch(plain)
+            and word[:2] in {"--", "-r", "-t"}
+        )
         if takes and not following.startswith("-") and not following.endswith(".py"):
             value, position = following, position + 1
         if word.startswith("--"):
-            options[name] = value if plain in _LAUNCHER_NUMBERS or not value else UNTOLD
+            options[name] = UNTOLD if value and _NOT_KEPT.search(plain) else value
     return None
 
 
@@ -169,10 +163,10 @@ def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
     """The options of a command; an empty command has none. ``partial``: more may exist."""
     if not command:
         return Launch()
-    launcher = read_launcher(command)
+    launcher, launcher_options = read_launcher(command) or ("", {})
     entry, module = _find_entry(command)
     # Before it the options are those of accelerate, deepspeed or msrun.
-    own = command[entry:] if launcher is None else command
+    own = command if launcher == _TORCHRUN else command[entry:]
     flags = (word[2:].split("=")[0] for word in own if word.startswith("--"))
     one_dash = (match.group(1) for match in map(_ONE_DASH.fullmatch, command) if match)
     return Launch(
@@ -183,7 +177,7 @@ def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
         options=parse_options(command),
         flags=tuple(dict.fromkeys(flag for flag in flags if flag and UNTOLD not in flag)),
         one_dash=tuple(dict.fromkeys(one_dash)),
-        launcher="" if launcher is None else "torchrun",
-        launcher_options=launcher or {},
+        launcher=launcher,
+        launcher_options=launcher_options,
         partial=partial,
     )

@@ -12,19 +12,9 @@ from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, PackageC
 from ascend_doctor.machine.elf import Elf, NotElf, symbol
 from ascend_doctor.machine.live import Machine, matches
 from ascend_doctor.matrix.loading import CacheEntry, KeptByPath
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
-# Mangled names in one of torch's outermost namespaces (Itanium C++ ABI), and its C names.
-_OF_TORCH = defer(
-    r"_Z(?:T[VITS]|GV)?N?[KVrRO]*(?:2at|3c10|4c10d|5torch|6caffe2)|(?:_ZN?K?\d+)?TH[A-Z]"
-)
-# Interfaces and namespaces that torch_npu 2.13.0 takes from CANN and NNAL: its undefined names,
-# and those of libatb.so, which uses Mki (Ascend/ascend-transformer-boost@master:src/kernels).
-_OF_CANN = defer(r"acl|Hccl|Msprof|rt[A-Z]|_Z(?:T[VITS])?N?[KVrRO]*2ge")
-_OF_NNAL = defer(r"_Z(?:T[VITS])?N?[KVrRO]*(?:3atb|3Mki)")
-# The interpreter itself has these, whichever library is missing.
-_OF_PYTHON = defer(r"_?Py[A-Z_]")
-_TORCH_LIBRARY = defer(r"lib(?:torch|c10|shm)")
+_OF_TORCH, _OF_CANN, _OF_NNAL, _OF_PYTHON, _TORCH_LIBRARY = patterns_of(__file__)
 _FILES_LIMIT = 500
 
 

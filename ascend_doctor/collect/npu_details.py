@@ -2,14 +2,9 @@
 
 from ascend_doctor.collect.vendor_text import first, parse_columns, parse_pairs, whole
 from ascend_doctor.facts import NpuBoard, NpuEcc, NpuHealth, NpuMapping, NpuProcess, Topology
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
-# All in one line; a name may contain blanks: the next label ends it.
-_PROCESS = defer(
-    r"Process id:\s*([0-9]{1,9})\s{1,64}Process name:(.{0,256}?)\s{1,64}"
-    r"Process memory\(MB\):\s*([0-9]{1,9})"
-)
-_TOPOLOGY_NAME = defer(r"(?:NPU|Phy-ID)[0-9]+$")
+_PROCESS, _TOPOLOGY_NAME = patterns_of(__file__)
 # Cards of one server differ in serial numbers, slots and revisions, not in these.
 _OF_A_KIND = {"Board ID", "Chip Count", "PCI Vendor ID", "PCI Device ID"} | {
     *("Subsystem Vendor ID", "Subsystem Device ID")

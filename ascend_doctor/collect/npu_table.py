@@ -8,17 +8,12 @@ import msgspec
 
 from ascend_doctor.collect.vendor_text import whole
 from ascend_doctor.facts import Npu, NpuProcess, Npus, Usage
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import defer, patterns_of
 
-_TITLE = defer(r"npu-smi\s+(\S+)\s+Version:\s*(?:NA\b|(\S+))")
-_BUS = defer(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
+_TITLE, _BUS, _USAGE, _HEADER, _CELL = patterns_of(__file__)
 # People paste these instead of rows into an issue.
 _ELIDED = defer(r"(?:\.{3,}|…+)$")
-# Memory and HBM, used/total. NA or blank pairs keep their place; the total is close to the slash.
-_USAGE = defer(r"([0-9]{1,12}|NA|-)?\s{0,64}/\s{0,4}([0-9]{1,12}|NA|-)?")
 
-_HEADER = defer(r"[\w-]+\([^)\s]*\)")
-_CELL = defer(r"\S+\s*/\s*\S+|\S+")
 
 # Cells of a device row in every layout; 950 puts a frame line into the first.
 _DEVICE_CELLS = 3

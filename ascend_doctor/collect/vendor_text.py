@@ -2,14 +2,11 @@
 
 import re
 
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
 Pairs = tuple[tuple[str, str], ...]
 
-# Precedes keys of hccn_tool: "[devid 0]" in captures, "[device 0]" in documents.
-_DEVICE = defer(r"\[dev(?:id|ice) [0-9]{1,4}\]")
-_COLUMNS = defer(r"\s{2,}|\t")
-_RULE = defer(r"^\+[-=+]+\+?$")
+_DEVICE, _COLUMNS, _RULE = patterns_of(__file__)
 
 
 def parse_assignments(text: str) -> dict[str, str]:

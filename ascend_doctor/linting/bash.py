@@ -11,7 +11,7 @@ import itertools
 import operator
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,12 +25,14 @@ from ascend_doctor.linting.positioned_text import (
     Word,
     limit_length,
     spelt,
+    split_value,
     text,
     untold,
     word,
     words,
 )
 from ascend_doctor.linting.sourcing import SourcedFile, changes_nothing, folder_of_script
+from ascend_doctor.patterns import patterns_of
 
 # Bounds for untrusted scripts: recursion, loops of calls, endless sources.
 _MOST_DEPTH = 60
@@ -39,13 +41,12 @@ _MOST_DIGITS = 9
 _MOST_COMMANDS = 2000
 _MOST_SOURCES = 8
 _MOST_SHOWN = 60
-# Digits and operators only: a calculation runs no code.
-_SUM = re.compile(r"(?=.{1,60}$) *\d+( *[-+*/%] *\d+)* *")
+_PATTERNS = patterns_of(__file__)
+_SUM, _EXPORTS_ALL, _SLICE, _OUTPUT, _REFERENCE, _CHANGED, _LINE_END, _EXPANDED = _PATTERNS[:8]
+_WHOLE_ARRAY, _OPTION, _ARGUMENTS, _OF_OPTIONS, _STARTS = _PATTERNS[8:]
 _BEYOND = re.compile(rb"[\xf0-\xff][\x80-\xbf]{3}")
 _NPU = frozenset({"npu", "ascend"})
 _OTHER_DEVICES = frozenset({"gpu", "cuda", "nvidia", "rocm"})
-# `set -a`, also among other letters (`set -ea`), and `set -o allexport`.
-_EXPORTS_ALL = re.compile(r"-[a-z]*a[a-z]*|allexport")
 
 
 class ShellCommand(msgspec.Struct, frozen=True):
@@ -507,7 +508,7 @@ class _Walker:
         elif inner := _find_inner_script(call):
             before, self._state = self._state, self._state.copy()
             outer, self._outer = self._outer, (*self._outer, *call)
-            self._read_again(inner, own, depth)
+            self._read_again(inner, own, depth, () if name == "ssh" else self._state.exported)
             self._state, self._outer = before, outer
         elif name in self._functions and len(self._arguments) < _MOST_CALLS:
             body = self._functions[name]
@@ -538,25 +539,37 @@ class _Walker:
     def _eval(self, texts: list[Word], own: dict[str, Word], depth: int) -> None:
         if any(_ANY_NAME.match(word.text) for word in texts[:1]):
             self._state.forget(_cause(texts[0], f"eval {spelt(texts[0])}"))
-        self._read_again(texts, own, depth)
+        self._read_again(texts, own, depth, self._state.values)
 
-    def _read_again(self, texts: Sequence[Word], own: dict[str, Word], depth: int) -> None:
+    def _read_again(
+        self, texts: Sequence[Word], own: dict[str, Word], depth: int, names: Collection[str]
+    ) -> None:
+        """Run texts as commands; ``names`` are variables that the shell which reads them has."""
         if depth > _MOST_DEPTH:
             return
-        lines: list[list[Word]] = [[]]
-        for text_ in texts:
-            causes = iter(text_.unresolved)
-            for number, line in enumerate(_LINE_END.split(text_.text)):
-                own_causes = tuple(itertools.islice(causes, line.count(UNTOLD)))
+        lines: list[list[Value]] = [[]]
+        for each in texts:
+            for number, line in enumerate(split_value(_value_of(each), _LINE_END)):
                 lines += [[]] if number else []
-                line_at = text_.line + number
-                lines[-1].append(
-                    msgspec.structs.replace(text_, text=line, line=line_at, unresolved=own_causes)
-                )
-        for line in lines:
-            split = [part for each in line for part in words(_value_of(each))]
+                # Line ends of variables are blanks there.
+                lines[-1].append(tuple(self._expand(line, names)))
+        for values in lines:
+            split = [part for value in values for part in words(value)]
             for part in _split_commands(_join_quoted(split)):
                 self._call(part, own, depth + 1)
+
+    def _expand(self, value: Value, names: Collection[str]) -> Iterator[Piece]:
+        for piece in value:
+            start = 0
+            for match in _EXPANDED.finditer(piece.text):
+                name = match.group(1) or match.group(2)
+                own = untold(piece.line, piece.column, match.group(), piece.file)
+                known = self._state.values.get(name) if name else own
+                if known is not None and (not name or name in names):
+                    yield msgspec.structs.replace(piece, text=piece.text[start : match.start()])
+                    yield from known
+                    start = match.end()
+            yield msgspec.structs.replace(piece, text=piece.text[start:]) if start else piece
 
     def _heredoc(self, node: Any, depth: int) -> None:
         """`bash <<EOF`: what a shell reads, and any other command as it is."""
@@ -860,7 +873,7 @@ _BETWEEN = frozenset({"&&", "||", ";", "|", "&"})
 
 
 def _value_of(word: Word) -> Value:
-    return tuple(_pieces_of(word))[1:]
+    return word.parts or tuple(_pieces_of(word))[1:]
 
 
 def _sources(word: Word) -> str:
@@ -901,23 +914,11 @@ _MOST_BEFORE = 40
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 # They add words that they read to a command.
 _FEEDS = frozenset({"xargs", "parallel"})
-_SLICE = re.compile(r"\"?\$\{\w+\[[@*]\]:[^}]*\}\"?")
-_OUTPUT = re.compile(r"\$\(|`")
-_REFERENCE = re.compile(r"-[a-zA-Z]*n[a-zA-Z]*")
-_CHANGED = re.compile(
-    r"\b([A-Za-z_]\w*)\s*(?:[-+*/%&|^]?=(?!=)|<<=|>>=|\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)"
-)
 # `eval "$1=$2"`, `eval $(cmd)`: eval begins with a part that only the shell knows.
 _READ = frozenset({"read", "mapfile", "readarray", "getopts", "let", "printf"})
-_LINE_END = re.compile(r"(?<!\\)\n|;\s+")
 _ANY_NAME = re.compile(rf"{UNTOLD}(=|$)")
 _BEFORE = " \t\r\n\\"
 _EXPANSIONS = frozenset({"simple_expansion", "expansion"})
-_WHOLE_ARRAY = re.compile(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}")
-_OPTION = re.compile(r"(--[a-zA-Z][\w-]*|\+{0,2}\w+(?:\.\w+)+(?==))")
-_ARGUMENTS = re.compile(r"\"?\$(?:[@*]|\{[@*](?::[^}]*)?\})\"?")
-# Script names for lists of options, and the script's arguments.
-_OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|EXTRA|PARAM|[@*]", re.IGNORECASE)
 
 
 def _unescape(content: str, kind: str) -> str:
@@ -976,10 +977,3 @@ _STARTS_NOTHING = {
 }
 _TESTS = frozenset({"test_command", "negated_command"})
 _ASKS = frozenset({"test", "grep", "command", "which", "type", "pgrep"})
-_STARTS = re.compile(
-    r"(^|[\s/])(torchrun|megatron|swift)\s|torch\.distributed\.(run|launch)|"
-    r"-m\s+(verl|recipe)\.|(^|[\s/])(pretrain|posttrain|train|main)_\w+\.py|verl/[\w/]+\.py|"
-    r"-m\s+[\w.]+\.\w*(train|main)\w*\s|python3?\s+(\S+/)?(train|main|entrypoint)\.py|"
-    r"(^|[\s/])accelerate(\s+|\.commands\.)launch\s|^(nohup\s+|exec\s+)?(\S*/)?deepspeed\s|"
-    r"(^|[\s/])(llamafactory-cli|xtuner)\s+train\s|xtuner/\S*train/cli/\w+\.py"
-)

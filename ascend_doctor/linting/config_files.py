@@ -10,43 +10,23 @@ from ascend_doctor.facts import UNTOLD
 from ascend_doctor.linting.python import find_hydra_main, find_sizes
 from ascend_doctor.linting.rl_configuration import HYDRA_FILE, read_configuration
 from ascend_doctor.linting.sourcing import SourcedFile, find_above, read_source
+from ascend_doctor.patterns import patterns_of
 
 # A program's name comes early in a command; option lists may have thousands of words.
 _MOST_BEFORE = 40
-# `nohup python`, `NAME=x exec python3.11`.
-_INTERPRETER = re.compile(r"(?:\S*/)?python[\d.]*")
+(_INTERPRETER, _OPTION, _NAME, _PYTHON, _OF_RAY, _OF_MEGATRON, _NO_TRAINING, _SPLIT) = patterns_of(
+    __file__
+)
 _MOST_WORDS_BEFORE = 4
 _MODULE = frozenset({"-m", "--module"})
 # Hydra puts a configuration together from others.
 _COMPOSED = re.compile(rb"^defaults:", re.MULTILINE)
-_OPTION = re.compile(
-    r"--(?:\w+\.)?(?:config|cfg|conf|args|recipe)(?:[_-](?:file|path|yaml))?(?:=|$)"
-)
-_NAME = re.compile(r"\S+\.(?:ya?ml|json|toml|py)")
-_PYTHON = re.compile(r"\S*\.py")
 _SIZED = frozenset({"megatron", "megatron-swift"})
 _COMMANDS = frozenset({"llamafactory-cli", "xtuner"})
 _LAUNCHERS = {
     *("torchrun", "torch.distributed.run", "torch.distributed.launch"),
     *("accelerate", "deepspeed", "ray"),
 }
-_OF_RAY = re.compile(r"(?:^|_)ray(?:_|\.|$)")
-# Its sizes have rules under any program.
-_OF_MEGATRON = re.compile(
-    r"--(?:(?:tensor|pipeline|expert)[-_]model|context|expert[-_]tensor)[-_]parallel[-_]size"
-)
-# Without groups of ranks to split, or with sizes of no training.
-_NO_TRAINING = re.compile(
-    r"infer|chat|eval|generate|generation|preprocess|convert|export|merge|download|serve|deploy|rollout|test",
-    re.IGNORECASE,
-)
-# A size above 1 of a dimension that ranks are spread over, in YAML, JSON or Python.
-_SPLIT = re.compile(
-    r"(?:^|[\s\"',{(.])(?:\w*(?:parallel|shard|ulysses|ring)\w*_(?:size|degree)|"
-    r"(?:\w+_)?(?:tp|pp|cp|ep|sp|etp|dp|fsdp)(?:_(?:size|degree))?)"
-    r"[\"']?\s*[:=]\s*[\"']?(?!1\b|-1\b)\d",
-    re.IGNORECASE,
-)
 
 
 def find_config_files(words: Sequence[str], script: str) -> Iterator[int]:

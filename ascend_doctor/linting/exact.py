@@ -15,23 +15,22 @@ from ascend_doctor.facts import SETTING, UNTOLD, FrameworkRefusal, Launch, Spot
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.documents import leaves
 from ascend_doctor.linting.inputs import LintInput, PlacedWord
+from ascend_doctor.linting.python import find_hydra_main
 from ascend_doctor.linting.sourcing import find_above, read_source
 from ascend_doctor.machine.files import is_there, read_bytes, write_whole
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
+from ascend_doctor.patterns import patterns_of
 
 SITE = Path(__file__).with_name("site")
 _BEGIN = "import sys; del sys.path[0]; from ascend_start.__main__ import main; main()"
-_TORCHRUN = re.compile(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
-_ACCELERATE = re.compile(r"(?:^|[\s/])accelerate[ -]launch$|accelerate\.commands\.launch$")
-_ENTRY = re.compile(r"(?:\S*/)?(?:(?:pre|post)train|rlhf)_\w+\.py")
-# Their parsers know all their options; another entry file may add its own.
-_OWN_ENTRY = re.compile(r"(?:\S*/)?(?:pretrain|posttrain)_gpt\.py")
-# Values that name code or places of the machine are not taken over.
-_NOT_PASSED = re.compile(r"(?:LD_|PYTHON|ASCEND_\w*(?:PATH|HOME)|PATH$|HOME$|TMP|BASH_)")
+_PATTERNS = patterns_of(__file__)
+_TORCHRUN, _ACCELERATE, _ENTRY, _OWN_ENTRY, _NOT_PASSED, _OPTION_OR_FILE = _PATTERNS[:6]
+_FACTORY, _MM_FILE, _VERL, _OTHER_CONFIG, _OFFLINE, _FILE, _PLACEHOLDER = _PATTERNS[6:]
 _PROGRAMS = {
     "torch/distributed": "torchrun",
     "torch": "PyTorch",
     "accelerate": "accelerate",
+    "hydra": "Hydra",
     "swift": "ms-swift",
     "llamafactory": "LLaMA-Factory",
     "transformers": "Transformers",
@@ -44,31 +43,18 @@ _PROGRAMS = {
     "megatron": "Megatron-LM",
 }
 _CONFIG = "--config_file"
-_OPTION_OR_FILE = re.compile(r"--.*|\S+\.(?:ya?ml|json)")
-_FACTORY = re.compile(
-    r"(?:^|[\s/])(?:(?:llamafactory-cli|lmf) train|(?:src/train|llamafactory/launcher)\.py)$"
-)
 _OF_RL = re.compile(rb"(?s)from mindspeed_rl\..*@hydra\.main")
 _FSDP = "fsdp/train/trainer.py"
-_MM_FILE = re.compile(r"--mm[-_](model|data|tool)")
+_OF_TREE, _KEY = "hydra", re.compile(r"\+{0,2}\w+(\.\w+)+=")
 _OF_SWIFT = ("sft", "pt", "rlhf")
-_VERL = re.compile(r"verl\.trainer\.(?:main_ppo|sft_trainer)")
-# Another folder than verl's own.
-_OTHER_CONFIG = re.compile(r"--config-(?:path|dir)[= ](?!['\"]?(?:\./)?config['\"]?(?:\s|$))")
 # Hydra's word for the key of an override.
 _OF_KEY = "ConfigCompositionException"
-_OFFLINE = re.compile(r"connect to 'https?:|Repo id must|offline mode")
-_FILE = re.compile(
-    r"not exist|no such file|cannot find|not found|not a (?:valid )?(?:file|dir)|check \w+ dir",
-    re.IGNORECASE,
-)
 # Replaces a value that only the running shell knows.
 _STAND_IN = "unknown"
 _UNASKED, _LOST = "--exact cannot ask this framework", "it ended without an answer"
 _MAX_OTHERS = 4
 _MAX_ANSWER = 16 << 20
 _MAX_TEXT = 400
-_PLACEHOLDER = re.compile(r"your|path|<.*", re.IGNORECASE)
 
 
 class _OptionAnswer(msgspec.Struct):
@@ -111,12 +97,14 @@ _decoder = msgspec.json.Decoder(_Answer)
 class LaunchParts(msgspec.Struct, frozen=True, kw_only=True):
     """A launch for its framework; words have their numbers. ``starter`` reads ``launcher``.
 
-    ``settings`` are those of its configuration files, numbered behind the launch's words.
+    ``settings`` are those of its configuration files, numbered behind the launch's words. ``tree``
+    is the configuration beside the entry file that Hydra composes.
     """
 
     framework: str
     starter: str
     entry: str
+    tree: str = ""
     launcher: list[tuple[str, int]] | None
     words: list[tuple[str, int]] | None
     env: dict[str, str]
@@ -149,16 +137,22 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
     if framework == "mindspeed_rl":
         others = {n for n, word in enumerate(subject.words) if word.location.file != subject.file}
         of_program = [(SETTING * (n in others) + text, n) for text, n in of_program]
+    tree = _find_tree(subject.file, name)
+    framework = framework if framework != _OF_TREE or tree else ""
     if framework.startswith("mindspeed"):
         name = os.path.abspath(find_above(subject.file, name) or name)
     if launcher is None and not framework:
         return None
+    of_starter = None if launcher is None else of_launcher[launcher + 1 :]
+    if "--" in texts[:entry]:  # of a wrapper, such as debugpy-run
+        of_starter = of_launcher[texts.index("--") + 1 :]
     variables = subject.environment.variables if subject.environment is not None else {}
     return LaunchParts(
         framework=framework,
         starter=starter,
         entry=name,
-        launcher=None if launcher is None else of_launcher[launcher + 1 :],
+        tree=tree,
+        launcher=of_starter,
         words=of_program if framework else None,
         env={key: value for key, value in variables.items() if not _NOT_PASSED.match(key)},
         settings=settings,
@@ -185,7 +179,8 @@ def _find_program(texts: Sequence[str], subject: LintInput, *, alone: bool) -> t
             return "llamafactory", number, text
         if _VERL.fullmatch(text) and not _OTHER_CONFIG.search(" ".join(texts)):
             return "verl", number, text
-        if text.endswith(".py") or _VERL.fullmatch(text):
+        module = number > 1 and texts[number - 1] == "-m" and texts[number + 1 :]
+        if text.endswith(".py") or _VERL.fullmatch(text) or (module and alone):
             return _name_framework(texts[number + 1 :], text, subject), number, text
     return "", len(texts), ""
 
@@ -197,8 +192,21 @@ def _name_framework(texts: Sequence[str], entry: str, subject: LintInput) -> str
         "fsdp": entry.endswith(_FSDP),
         "mindspeed_mm": any(map(_MM_FILE.match, texts)),
         "megatron": _ENTRY.fullmatch(entry),
+        _OF_TREE: any(map(_KEY.match, texts)),
     }
     return next((name for name, sign in signs.items() if sign), "")
+
+
+def _find_tree(script: str, entry: str) -> str:
+    """The configuration file that an entry file or module names; else ""."""
+    name = entry if entry.endswith(".py") else entry.replace(".", "/") + ".py"
+    source = read_source(find_above(script, name))
+    main = find_hydra_main(source.content.decode("utf-8", "replace")) if source else None
+    if source is None or main is None or not main.name:
+        return ""
+    file = f"{main.name.removesuffix('.yaml')}.yaml"
+    path = os.path.abspath(os.path.join(os.path.dirname(source.name), main.folder, file))
+    return path if is_there(path) else ""
 
 
 def _find_files(framework: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:

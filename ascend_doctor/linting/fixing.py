@@ -12,6 +12,7 @@ from ascend_doctor.checks.launch.shell import TEXTS
 from ascend_doctor.facts import ShellMark
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.spelling import slip_of
+from ascend_doctor.patterns import patterns_of
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -26,22 +27,10 @@ Change = Callable[[str, ShellMark], str]
 
 # A change may reveal another mistake; each try judges the whole script.
 _MOST_ROUNDS, _MOST_TRIES = 3, 40
-_CONTINUED = re.compile(r"\\[ \t]+$")
-# `NAME = value` alone on its line; more words may be a command.
-_ALONE = re.compile(r"^(\s*(?:export\s+)?\w+)[ \t]*=[ \t]*(\S+)(?=\s*(?:#.*)?$)")
-# An assignment before a command belongs to it and takes no export.
-_ASSIGNED = re.compile(r"^(\s*)(?=[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s\\\"';&|]*)\s*(?:#.*)?$)")
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-# Unicode hyphens, dashes and minus, which word processors make of two hyphens.
-_DASHES = re.compile(r"(?<!\S)[\u2010-\u2015\u2212]+(?=[a-zA-Z])")
-_PLAIN = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
-# Single quotes around a variable alone, which would arrive as characters of its value.
-_QUOTED = re.compile(r"'(\$(?:\w+|\{\w+\}))'")
-_TEST_END = re.compile(r"\s*;\s*(?:then|do)\s*(?:#.*)?$")
-# Whole numbers of seconds, with that unit behind them.
-_SECONDS = re.compile(
-    r"\b((?:HCCL_(?:CONNECT|EXEC|EVENT)|ACL_DEVICE_SYNC)_TIMEOUT=[\"']?\d+) ?(?:s|sec|seconds)\b"
+(_CONTINUED, _ALONE, _ASSIGNED, _VARIABLE, _DASHES, _QUOTED, _TEST_END, _SECONDS) = patterns_of(
+    __file__
 )
+_PLAIN = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
 # While one of these is there, the lines after it are misread.
 _UNREAD = frozenset(TEXTS.of_check("shell-syntax")) - {"placeholder", "typographic-dash"}
 # If one of these is new, the script is read differently.

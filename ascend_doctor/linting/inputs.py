@@ -22,7 +22,7 @@ from ascend_doctor.facts import (
 )
 from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import variable_meant
-from ascend_doctor.linting.allocations import read_job
+from ascend_doctor.linting.allocations import find_step_faults, read_job
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
 from ascend_doctor.linting.config_files import find_config_files, is_configured, names_configuration
 from ascend_doctor.linting.documents import Leaf, hydra, is_of_verl, leaves
@@ -47,35 +47,18 @@ from ascend_doctor.linting.workloads import (
 from ascend_doctor.machine.files import check_folder, is_there, read_bytes, walk_folders
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.models import find_named, sizes_of
+from ascend_doctor.patterns import patterns_of
 
 MOST_BYTES = 4 << 20
 MOST_FILES = 5000
 # No size, number or truth value is longer; more of a value is not kept.
 _MOST_VALUE = 60
-_OPTION = re.compile(r"--?[a-zA-Z]")
-_HYDRA = re.compile(r"(\+{0,2}\w[\w-]*(?:\.[\w-]+)+)=")
-# Hydra 1.3's grammar: an override, and parts of its value that may have marks of their own.
-_OVERRIDE = re.compile(r"~[\w$/@:.-]+|\+{0,2}[\w$/@:.-]+=.*", re.DOTALL)
-_ENCLOSED = re.compile(r"'[^']*'|\"[^\"]*\"|\\.|\$?[\[({][^\[\](){}]*[\])}]")
+_PATTERNS = patterns_of(__file__)
+_OPTION, _HYDRA, _OVERRIDE, _ENCLOSED, _LIST, _SETS, _FROM_FILE, _NAMED, _OF_VERL = _PATTERNS[:9]
+_SWIFT_FILE, _MODEL_FILE = _PATTERNS[9:]
 _MODEL_KEYS = ("actor_rollout_ref.model.path", "worker.actor.model.model_path")
-# Hydra's lists and mappings have their own quotes.
-_LIST = re.compile(r"[\w.+@-]*=?[\[{]")
-_SETS = re.compile(r"\b([A-Za-z_]\w*)=")
 # ms-swift starts torchrun itself if one of them is set.
 _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
-# Names of files with options: Megatron-LM's, argparse's own way, ms-swift's
-# (modelscope/ms-swift@3602360a:swift/cli/main.py).
-_FROM_FILE = re.compile(r"--yaml-cfg(?:=|$)|@[\w./~-]+$")
-_NAMED = re.compile(r"--config_(?:name|path)(?:=|$)")
-# The configurations of verl, with known sizes (verl-project/verl@1dda039b:verl/trainer/config,
-# verl/experimental/*/config).
-_OF_VERL = re.compile(
-    r"(?:\./)?config|(?:\S*/)?verl/trainer/config|(?:(?:fully_async_|one_step_off_)?ppo_(?:megatron_)?trainer|sft_trainer_engine)"
-    r"(?:\.yaml)?"
-)
-_SWIFT_FILE = re.compile(r"(?:\S*/)?(?:megatron|swift) [a-z]+ \S+\.(?:json|ya?ml)")
-# MindSpeed-MM reads model sizes from it.
-_MODEL_FILE = re.compile(r"--mm[-_]model(?:=|$)")
 _YAML = (".yaml", ".yml")
 # A SkyPilot task has resources, and scripts that set up and run it.
 _RESOURCES = "resources"
@@ -192,7 +175,7 @@ def subjects(
 
     filled, placeholders = find_placeholders(content, path)
     plain = filled.replace(b"\r\n", b"\n")
-    job = read_job(plain, path, catalog.fields.objects["sbatch"])
+    job = read_job(plain, path, catalog.fields.objects)
     values = job.variables() if job else {}
     shell_commands = commands(plain, note_names, values)
     launched = tuple(_shell(path, shell_commands, catalog))
@@ -206,7 +189,8 @@ def subjects(
         launched = (*launched, LintInput(file=path, pods=pods))
     if shellcheck is None:
         return launched
-    marks, unjudged = (*placeholders, *find_ray_faults(shell_commands, path)), ""
+    steps = find_step_faults(shell_commands, path, catalog.fields.objects)
+    marks, unjudged = (*placeholders, *find_ray_faults(shell_commands, path), *steps), ""
     try:
         marks = (*marks, *shellcheck(plain, path))
     except Unknown as reason:

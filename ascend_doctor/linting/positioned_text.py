@@ -1,5 +1,6 @@
 """Texts of a script that remember where they stand."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -35,7 +36,8 @@ class Word(msgspec.Struct, frozen=True):
     """A word of a command. ``unresolved`` are its parts that only the running shell knows.
 
     ``many``: unquoted, so the shell may make several words of it, or none. ``last`` is its last
-    part if that is elsewhere: the value of `key=$NAME`, at its assignment.
+    part if that is elsewhere: the value of `key=$NAME`, at its assignment. ``parts`` are all of a
+    word between quotes.
     """
 
     text: str
@@ -45,6 +47,7 @@ class Word(msgspec.Struct, frozen=True):
     file: str = ""
     many: bool = False
     last: Piece | None = None
+    parts: Value = ()
 
 
 def locate(at: Any, file: str) -> Place:
@@ -81,12 +84,33 @@ def word(value: Value, line: int, column: int) -> Word:
         unknown_pieces(value),
         first.file,
         last=_last_of(value),
+        parts=tuple(value),
     )
 
 
 def _last_of(parts: Sequence[Piece]) -> Piece | None:
     filled = [part for part in parts if part.text]
     return filled[-1] if len(filled) > 1 else None
+
+
+def split_value(value: Value, pattern: re.Pattern[str]) -> Iterator[Value]:
+    """The value between the matches of a pattern."""
+    whole, start = text(value), 0
+    for match in (*pattern.finditer(whole), None):
+        yield tuple(_cut(value, start, match.start() if match else len(whole)))
+        start = match.end() if match else 0
+
+
+def _cut(value: Value, start: int, end: int) -> Iterator[Piece]:
+    for piece in value:
+        before, content = piece.text[: max(start, 0)], piece.text[max(start, 0) : max(end, 0)]
+        start, end = start - len(piece.text), end - len(piece.text)
+        if content:
+            lines = before.count("\n")
+            column = len(before) - before.rfind("\n") if lines else piece.column + len(before)
+            yield msgspec.structs.replace(
+                piece, text=content, line=piece.line + lines, column=column
+            )
 
 
 def words(value: Value) -> Iterator[Word]:

@@ -11,13 +11,11 @@ from ascend_doctor.facts import UNTOLD, Script, Spot
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.positioned_text import Piece, Word, word
 from ascend_doctor.machine.parsing import python_of
+from ascend_doctor.patterns import patterns_of
 
 _MOST = 2000
 _ENVIRON = "os.environ"
-_FOR_NPUS = re.compile(r"(?<![a-z])npu|hccl|ascend(?!ing)", re.IGNORECASE)
-_OTHER_DEVICE = re.compile(
-    r"^(?!.*(?<![a-z])(?:npu|ascend)).*(?:cuda|gpu|rocm|xpu)", re.IGNORECASE | re.DOTALL
-)
+_FOR_NPUS, _OTHER_DEVICE = patterns_of(__file__)
 _EVERY = frozenset({"Exception", "BaseException"})
 # torch.distributed's calls on Python objects: how many arguments come before the group.
 _BEFORE_GROUP = {"all_gather_object": 2, "broadcast_object_list": 2, "gather_object": 3}

@@ -12,56 +12,22 @@ from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import edit_distance, slip_of
 from ascend_doctor.linting.bash import ShellCommand, decode, syntax_tree
 from ascend_doctor.linting.positioned_text import locate
+from ascend_doctor.patterns import patterns_of
 
 # Shorter names have too many neighbours: TP, PP, EP, DP.
 _LEAST = 4
 _LONGEST = 200
-_CAPITALS = re.compile(r"[A-Z][A-Z0-9_]+")
-_LONG_DASH = re.compile(r"[\u2010-\u2015\u2212]+[a-zA-Z]")
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_BRACED = re.compile(r"\{([A-Za-z_]\w*)\}")
-# Such a line continues another command: an option, or a key of Hydra.
-_REST = re.compile(r"\"?\s*(--?[a-zA-Z][\w-]*|[\w@+]+(\.\w+)+=)")
-_EXPANSION = re.compile(r"\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?")
+_PATTERNS = patterns_of(__file__)
+_CAPITALS, _LONG_DASH, _NAME, _BRACED, _REST, _EXPANSION, _LAUNCHES, _FILE = _PATTERNS[:8]
+_OPEN_BRACE, _OPEN_TEST, _UNFILLED, _TEMPLATE, _SETTING, _OPEN_QUOTE, _QUOTED = _PATTERNS[8:15]
+_OUTSIDE, _ALL_ARGUMENTS = _PATTERNS[15:]
 # <path to data>, which the shell reads as two redirections. `sort <a >b` is none.
 _PLACEHOLDER = re.compile(
     rb"(?<=[=:/ \t])<[A-Za-z][^<>|&;()$\"'`\n]*(?<![ \t])>(?=[\w/:,. \t\r\\]|$)", re.MULTILINE
 )
-_LAUNCHES = re.compile(
-    r"\b(?:torchrun|msrun|torch\.distributed\.(?:run|launch)|accelerate|\w+\.py)\b"
-)
-_FILE = re.compile(r"[\w$][^\s]*\.(?:py|ya?ml|json)")
-# ${NAME and a blank: bash stops with "bad substitution". ${ NAME; } of bash 5.3 begins with one.
-_OPEN_BRACE = re.compile(r"\$\{\w+(?=[\s\\\"]|$)")
-# A test without its bracket on this line.
-_OPEN_TEST = re.compile(
-    r"\s*(?:(?:el)?if|while|until) (?:! )?(\[\[?) [^\]#]*;\s*(?:then|do)\s*(?:#.*)?"
-)
-# "your data path", path/to/data, YOUR_KEY, xxxx: words in place of a value.
-_UNFILLED = re.compile(
-    r"[\"']?(?:(?:please|your|path[ _-]to)[ _-].*|[./]*(?:path/to|your)/.*)[\"']?|"
-    r"(?-i:.*\bYOUR_[A-Z_]{3,}\b.*|x{3,})",
-    re.IGNORECASE,
-)
-# "<path/to/data>" in quotes, which the shell passes on. <image> and <think> are tokens.
-_TEMPLATE = re.compile(
-    r"<(?=[^<>]*(?:path|dir\b|folder|your|data|repo|specify|see\b|fill|checkpoint|ckpt|\bip\b|/))"
-    r"[a-z][^<>|]*>",
-    re.IGNORECASE,
-)
-_SETTING = re.compile(r"[A-Za-z_]\w*=\S*")
 _EXPORT = "export"
-# An assignment whose quote stays open on its line, before another assignment: elsewhere quotes
-# of several lines are usual.
-_OPEN_QUOTE = re.compile(r"\s*(?:export )?\w+=\"[^\"\\$]*[^\"\\\s]")
-_QUOTED = re.compile(r"\s*(?:export )?\w+=\"")
-# Set by launchers and schedulers.
-_OUTSIDE = re.compile(
-    r"(?:LOCAL_|NODE_|GROUP_)?(?:RANK|WORLD_SIZE)|MASTER_\w+|N?NODES|(?:SLURM|VC|PET)_\w+"
-)
 # Variables of every shell, never meant in small letters.
 _OF_SHELL = frozenset({"PWD", "OLDPWD", "HOME", "USER", "HOSTNAME", "RANDOM"})
-_ALL_ARGUMENTS = re.compile(r"\"?\$[@*]\"?")
 _TEXTS = frozenset(
     {"heredoc_body", "string", "raw_string", "ansi_c_string", "comment", "expansion"}
 )
@@ -316,7 +282,8 @@ def _find_set_again(names: _Names, lines: list[str], file: str) -> Iterator[Shel
         if field is None or value is None or holder.parent is None:
             continue
         line, name, text = node.start_point[0], decode(field), decode(value)
-        if holder.parent.type != "program" or "$" in text or "`" in text:
+        adds = any(child.type == "+=" for child in node.children)
+        if holder.parent.type != "program" or adds or "$" in text or "`" in text:
             last.pop(name, None)
             continue
         before, earlier = last.get(name, (line, text))

@@ -13,12 +13,10 @@ from ascend_doctor.facts import ShellMark
 from ascend_doctor.findings import Place
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 from ascend_doctor.machine.scratch import temporary
+from ascend_doctor.patterns import patterns_of
 
 DEADLINE = 20.0
-_EMPTIED = re.compile(r"\w+= +(?:cd|read|command|env)\b")
-_OF_BASH = re.compile(r"\$\{?(?:BASH_SOURCE|FUNCNAME)\b")
-_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)")
-_INNER = re.compile(r"'|\\\"")
+_EMPTIED, _OF_BASH, _NAME, _INNER = patterns_of(__file__)
 _MOST_BYTES = 1 << 19
 _MOST_MARKS = 500
 # Rules up to here are about syntax: https://www.shellcheck.net/wiki/

@@ -14,19 +14,15 @@ from ascend_doctor.linting.bash import ShellCommand
 from ascend_doctor.linting.documents import Leaf
 from ascend_doctor.linting.positioned_text import Word, locate
 from ascend_doctor.linting.shell_marks import mark
+from ascend_doctor.patterns import patterns_of
 
 Fields = Mapping[str, Mapping[str, str | None]]
 Option = tuple[str, str, Place]
 Described = tuple[ContainerSpec, tuple[ShellMark, ...]]
 
 _TAGS = {"text": ("str", "a text in quotes"), "int": ("int", "a number"), "bool": ("bool", "true")}
-# Go's YAML takes no other words for numbers.
-_PLAIN = re.compile(r"[-+]?[\d.]+|true|false|yes|no|on|off", re.IGNORECASE)
+_PLAIN, _DEVICE = patterns_of(__file__)
 _NODES = ("davinci_manager", "devmm_svm", "hisi_hdc")
-# Of the device plugins of Ascend, NVIDIA and AMD.
-_DEVICE = re.compile(
-    r"resources/\w+/(?:huawei\.com/(?:Ascend\w*|npu)|(?:nvidia|amd)\.com/gpu)", re.IGNORECASE
-)
 _JUDGED = frozenset({"image", "resources", "volumeMounts"})
 _RAY, _DOCKER = re.compile(r"(?<!\S)(?:\S*/)?ray start "), re.compile(r"(?:docker|podman) run ")
 

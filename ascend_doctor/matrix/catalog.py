@@ -232,16 +232,26 @@ class Catalog:
         return _merge_kinds(*own) | self._kinds_of("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
 
     @functools.cached_property
+    def launchers(self) -> dict[str, dict[str, str]]:
+        """The options of each launcher with hyphens, and the values that they take."""
+        launchers: dict[str, Mapping[str, str | None]] = {"torchrun": self.flags.launcher}
+        for launcher in ("accelerate", "deepspeed"):
+            launchers[launcher] = self.options.table(launcher).options
+        return {
+            launcher: {name.replace("_", "-"): kind or "" for name, kind in options.items()}
+            for launcher, options in launchers.items()
+        }
+
+    @functools.cached_property
     def swift_kinds(self) -> dict[str, str]:
         """The values that ms-swift's arguments take."""
         return self._kinds_of("transformers", "ms-swift")
 
     @functools.cached_property
     def trainer_kinds(self) -> dict[str, str]:
-        """The values that Transformers' trainer and accelerate's launcher take."""
-        own = self.swift_kinds | self._kinds_of("accelerate")
-        names = self.options.of("transformers", "accelerate")
-        return {name: kind for name, kind in own.items() if name in names}
+        """The values that Transformers' trainer takes."""
+        names = self.options.of("transformers")
+        return {name: kind for name, kind in self.swift_kinds.items() if name in names}
 
     def _kinds_of(self, *names: str) -> dict[str, str]:
         return _merge_kinds(*(self.options.table(name).options for name in names))
@@ -257,7 +267,9 @@ class Catalog:
 
     @functools.cached_property
     def rule_names(self) -> frozenset[str]:
-        return self.rules.names()
+        (trainer,) = (table for table in self.validations if table.name == "Transformers")
+        texts = (condition for _, condition in trainer.rules())
+        return self.rules.names().union(*(re.findall(r"[a-z]\w+", text) for text in texts))
 
     @property
     def known_warnings(self) -> tuple[KnownWarning, ...]:

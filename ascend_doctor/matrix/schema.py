@@ -646,13 +646,15 @@ class Validation(Row, frozen=True, kw_only=True):
     """Refusals of a framework's validation, by file: each a line and a condition over options.
 
     ``defaults`` are those that are not false. Options that are ``open`` have none. ``releases`` of
-    Megatron-LM have all of them. ``unless`` is a framework that leaves these validations out.
+    Megatron-LM have all of them, and so have its ``forks``. ``unless`` is a framework that leaves
+    these validations out.
     """
 
     name: str
     source: str
     releases: tuple[str, ...] = ()
     unless: str = ""
+    forks: bool = False
     defaults: dict[str, int | float | str | bool]
     open: tuple[str, ...]
     files: dict[str, tuple[str, ...]]

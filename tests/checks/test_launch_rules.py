@@ -51,6 +51,7 @@ def test_each_name_of_a_rule_is_an_option() -> None:
     flags = CATALOG.flags
     tables = (*flags.some.values(), *(table.options for table in CATALOG.options.tables))
     known = {plain_name(name) for table in (flags.every, *tables) for name in table}
+    known |= {plain_name(name) for name in flags.launcher}
     expressions = (
         ast.parse(text, mode="eval")
         for group in RULES.groups
@@ -115,6 +116,9 @@ def test_a_rule_finds_its_mistake(command: str, check: str) -> None:
     assert reports(command).get(check) is Level.ERROR
 
 
-def test_a_fork_is_not_judged_by_the_validation() -> None:
-    fork = reports(GPT + "--bf16 --fp16 --own-thing 3 --other-thing 4")
-    assert fork["run-arguments"] is Level.SKIPPED
+def test_a_fork_is_judged_by_the_oldest_validations_only() -> None:
+    fork = GPT + "--own-thing 3 --other-thing 4 "
+    assert reports(fork + "--bf16 --fp16")["run-arguments"] is Level.ERROR
+    flash = "--deterministic-mode --use-flash-attn"
+    assert reports(fork + flash).get("run-arguments") is not Level.ERROR
+    assert reports(GPT + flash)["run-arguments"] is Level.ERROR

@@ -100,6 +100,7 @@ PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[a-z_][\w-]*", re
 WHEELS = [
     ("transformers", r"(training_args\w*|generation/configuration_utils)\.py"),
     ("accelerate", r"commands/launch\.py"),
+    ("deepspeed", r"launcher/runner\.py"),
 ]
 ENUMS = {"IntervalStrategy", "SaveStrategy", "HubStrategy", "SchedulerType"}
 CHOICES: dict[str, str] = {}
@@ -353,7 +354,7 @@ def folded(node: Mapping[str, object], indent: str) -> list[str]:
     return [
         textwrap.fill(
             f"{key}: {flow(value) if isinstance(value, dict) else value}",
-            110,
+            1200,
             initial_indent=indent,
             subsequent_indent=indent + "  ",
             break_on_hyphens=False,
@@ -383,7 +384,7 @@ def kind_of_value(value: object) -> str:
 def wrapped(words: list[str], indent: str) -> str:
     text = ", ".join(word if PLAIN.fullmatch(word) else f'"{word}"' for word in words)
     return textwrap.fill(
-        text, 110, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        text, 1200, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
     )
 
 

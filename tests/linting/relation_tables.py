@@ -2,8 +2,9 @@
 
     python -m tests.linting.relation_tables FOLDER > matrices/validations.yaml
 
-FOLDER has OWNER+NAME/repo for each repository below. A row is the condition of a refusal, over
-options as the parser keeps them. Conditions that need more than options are left out.
+FOLDER has OWNER+NAME/repo for each repository below, or its unpacked wheel as wheels/NAME. A row is
+the condition of a refusal, over options as the parser keeps them. Conditions that need more than
+options are left out.
 """
 
 import ast
@@ -17,9 +18,11 @@ from typing import cast
 from tests.linting.option_tables import git, wrapped
 
 REFUSALS = {"AssertionError", "ValueError", "RuntimeError", "NotImplementedError", "TypeError"}
-ENTRIES = {"validate_args", "pre_validate_args", "post_validate_args"}
+ENTRIES = {"validate_args", "pre_validate_args", "post_validate_args", "__post_init__"}
 # Parentheses that `and` does not need.
 _COMPARED = r"(?<= and )\(((?:(?! and | or )[^()])* (?:[!=<>]=|<|>|in) (?:(?! and | or )[^()])*)\)"
+# A default that is computed.
+OPEN = object()
 # What the launch says of its ranks; validations derive it before they use it.
 DERIVED = {"data_parallel_size"}
 
@@ -28,7 +31,8 @@ DERIVED = {"data_parallel_size"}
 class Table:
     """``refs`` are releases of which all have a row; ``files`` define and validate options.
 
-    ``features``: only classes that MindSpeed-LLM starts with, or only others.
+    ``features``: only classes that MindSpeed-LLM starts with, or only others. ``fork``: only rows
+    that a fork has, too.
     """
 
     name: str
@@ -36,21 +40,33 @@ class Table:
     refs: tuple[str, ...]
     files: str
     features: str = ""
+    fork: bool = False
 
 
+FORK = "microsoft+Megatron-DeepSpeed/repo", "f4157bea", r"megatron/arguments\.py"
 MEGATRON = "megatron/training/arguments.py"
 FEATURES = r"mindspeed/features_manager/.*\.py"
 TAKEN = "Ascend+MindSpeed-LLM/repo", "c77308a1:mindspeed_llm/features_manager/__init__.py"
 TABLES = (
-    Table(
-        "Megatron-LM",
-        "NVIDIA/Megatron-LM",
-        ("core_v0.12.1", "core_v0.15.3", "core_v0.16.1"),
-        MEGATRON,
+    *(
+        Table(
+            "Megatron-LM",
+            "NVIDIA/Megatron-LM",
+            ("core_v0.12.1", "core_v0.15.3", "core_v0.16.1"),
+            MEGATRON,
+            fork=fork,
+        )
+        for fork in (True, False)
     ),
     *(
         Table("MindSpeed", "Ascend/MindSpeed", ("028de58c",), FEATURES, features)
         for features in ("shared", "own")
+    ),
+    Table(
+        "Transformers",
+        "huggingface/transformers",
+        ("v4.57.1",),
+        r"transformers/(training_args|trainer_utils)\.py",
     ),
     Table(
         "MindSpeed-LLM",
@@ -69,14 +85,36 @@ class Parser:
     defaults: dict[str, set[object]] = field(default_factory=dict)
     # Options that a validation sets; only given ones are judged.
     changed: set[str] = field(default_factory=set)
+    words: dict[str, str] = field(default_factory=dict)
 
     def read(self, trees: Iterable[ast.AST]) -> None:
+        typed: set[ast.AST] = set()
         for node in (node for tree in trees for node in ast.walk(tree)):
             match node:
                 case ast.Call(func=ast.Attribute(attr="add_argument")):
                     self._add(node)
-                case ast.Attribute(ctx=ast.Store(), attr=name):
+                case ast.FunctionDef(name=name) if name.startswith("set_"):
+                    typed |= {*ast.walk(node)}
+                case ast.Assign([ast.Attribute() as target]) if _is_typed(node, target):
+                    typed.add(target)
+                case ast.Attribute(ctx=ast.Store(), attr=name) if node not in typed:
                     self.changed.add(name)
+                case ast.ClassDef(body=body):
+                    self._read_class(node, body)
+
+    def _read_class(self, node: ast.ClassDef, body: list[ast.stmt]) -> None:
+        """The fields of a class of arguments, and the words of an enumeration."""
+        for each in body:
+            match each:
+                case ast.AnnAssign(target=ast.Name(name), value=value):
+                    self.spelt.setdefault(name, name)
+                    if isinstance(value, ast.Call):
+                        stated = (word.value for word in value.keywords if word.arg == "default")
+                        value = next(stated, None)
+                    default = value.value if isinstance(value, ast.Constant) else OPEN
+                    self.defaults.setdefault(name, set()).add(None if default is False else default)
+                case ast.Assign([ast.Name(name)], ast.Constant(str(word))):
+                    self.words[f"{node.name}.{name}"] = word
 
     def _add(self, node: ast.Call) -> None:
         names = [each.value for each in node.args if isinstance(each, ast.Constant)]
@@ -156,7 +194,9 @@ class Reader:
         for each in ast.walk(node):
             if isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Store):
                 if isinstance(each, ast.Attribute):
-                    self._changed.add(each.attr)
+                    value = getattr(node, "value", None)
+                    if not (_is_typed(node, each) or isinstance(value, ast.Attribute)):
+                        self._changed.add(each.attr)
                     continue
                 value = self._text(node.value) if isinstance(node, ast.Assign) else None
                 self._locals[each.id] = value if simple and each.id not in self._locals else None
@@ -171,8 +211,10 @@ class Reader:
         """Raises LookupError for what is not made of options."""
         spell = self._spell
         match node:
-            case ast.Attribute(value=ast.Name(id="args"), attr=name):
+            case ast.Attribute(value=ast.Name(id="args" | "self"), attr=name):
                 text = name if name in DERIVED else self._parser.spelt[name]
+            case ast.Attribute():
+                text = repr(self._parser.words[ast.unparse(node)])
             case ast.Call(ast.Name("getattr"), [ast.Name(), ast.Constant(name), *_]):
                 text = self._parser.spelt[str(name)]
             case ast.Name(id=name) if self._locals.get(name):
@@ -202,6 +244,13 @@ class Reader:
                     f"({' and '.join(f'{spell(a)} {_sign(op)} {spell(b)}' for a, op, b in pairs)})"
                 )
         raise LookupError
+
+
+def _is_typed(node: ast.stmt, target: ast.Attribute) -> bool:
+    """Whether it only gives the value its type: `self.name = Kind(self.name)`."""
+    value = getattr(node, "value", None)
+    same = isinstance(value, ast.Call) and [ast.unparse(each) for each in value.args]
+    return same == [ast.unparse(target)]
 
 
 def _sign(node: ast.operator | ast.cmpop) -> str:
@@ -265,6 +314,11 @@ class _Simple(ast.NodeTransformer):
 
 
 def trees(checkout: Path, ref: str, pattern: str) -> Iterator[tuple[str, ast.Module]]:
+    if checkout.parent.name == "wheels":
+        for file in sorted(checkout.rglob("*.py")):
+            if re.fullmatch(pattern, path := str(file.relative_to(checkout))):
+                yield path, ast.parse(file.read_text("utf-8"))
+        return
     listed = git(checkout, "ls-tree", "-r", "--name-only", ref).splitlines()
     for path in listed:
         if re.fullmatch(pattern, path):
@@ -274,7 +328,8 @@ def trees(checkout: Path, ref: str, pattern: str) -> Iterator[tuple[str, ast.Mod
 def refusals(
     checkout: Path, ref: str, table: Table, parser: Parser
 ) -> Iterator[tuple[str, str, int]]:
-    taken = set(re.findall(r"\w+", git(checkout.parents[1] / TAKEN[0], "show", TAKEN[1])))
+    source = git(checkout.parents[1] / TAKEN[0], "show", TAKEN[1]) if table.features else ""
+    taken = set(re.findall(r"\w+", source))
     for path, tree in trees(checkout, ref, table.files):
         classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
         parts: list[ast.Module | ast.ClassDef] = [tree, *classes]
@@ -303,6 +358,14 @@ def rows_of(checkout: Path, table: Table, parser: Parser) -> Iterator[tuple[str,
     yield from rows
 
 
+def rows_of_fork(folder: Path) -> set[str]:
+    """What Megatron-DeepSpeed's validation refuses."""
+    repository, ref, files = FORK
+    parser, table = Parser(), Table("", "", (ref,), files)
+    parser.read(tree for _, tree in trees(folder / repository, ref, files))
+    return {text for _, text, _ in refusals(folder / repository, ref, table, parser)}
+
+
 def main(folder: Path) -> None:
     """Print the file."""
     out = [
@@ -315,8 +378,14 @@ def main(folder: Path) -> None:
     listed: set[str] = set()
     for table in TABLES:
         checkout = folder / table.repository.replace("/", "+") / "repo"
-        rows = [row for row in rows_of(checkout, table, parser) if row[1] not in listed]
-        listed |= {text for _, text, _ in rows}
+        if not checkout.is_dir():
+            checkout = folder / "wheels" / table.name.lower()
+        own = table.name == "Transformers"
+        rows = [row for row in rows_of(checkout, table, parser) if own or row[1] not in listed]
+        if table.fork:
+            shared = rows_of_fork(folder)
+            rows = [row for row in rows if row[1] in shared]
+        listed |= {text for _, text, _ in rows if not own}
         used = set(re.findall(r"\w+", " ".join(text for _, text, _ in rows)))
         defaults, opened = parser.split_defaults(used)
         above = table.files.partition("manager/")
@@ -325,6 +394,7 @@ def main(folder: Path) -> None:
         out += [f"- name: {table.name}", f'  source: "{source}"']
         cores = [ref.removeprefix("core_v") for ref in table.refs if ref.startswith("core_v")]
         out += [f"  releases: [{', '.join(cores)}]"] if cores else []
+        out += ["  forks: true"] if table.fork else []
         out += ["  unless: MindSpeed-LLM"] if table.features == "own" else []
         out += ["  defaults:"]
         out += [f"    {name}: {_value(value)}" for name, value in defaults.items()]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ascend_doctor.findings import Level
 from tests.linting.judged import judge_text
 
 HEAD = "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=8\n"
@@ -52,6 +53,10 @@ def reports(path: str, text: str) -> dict[str, int]:
         HEAD + "srun --nodes=1 --ntasks=1 torchrun --nproc_per_node 8 train.py",
         HEAD + 'srun $STEP bash -c "torchrun --nproc_per_node 8 train.py"',
         HEAD + "ssh $h torchrun --nnodes 2 --nproc_per_node 8 train.py",
+        HEAD.replace("--nodes=4", "-N 4 -t1-12:00:00 --mem=8G --excl --comm='a b'")
+        + QUOTED.format("\\$SLURM_NODEID"),
+        HEAD.replace("--nodes=4", "-N4 --site-option x --time={{ hours }}") + OF_NODE,
+        HEAD + "srun -l --container-image $I --nodes 1 -n1 torchrun --nproc_per_node 8 train.py",
         HEAD + "sbatch <<EOF\n#SBATCH --nodes=2\nEOF",
         RAY.format(6766),
     ],
@@ -69,12 +74,30 @@ def test_what_fits_or_is_not_known_gets_no_report(text: str) -> None:
         ("$SLURM_NNODES", "2", 5),
         ("--nodes=4", "--node-s=4", 2),
         ("--nodes=4", "--nodes=$N", 2),
+        ("--nodes=4", "--nodes=4 8", 2),
+        ("--nodes=4", "-nodes=4", 2),
+        ("--nodes=4", "--nodes=4nodes", 2),
+        ("--nodes=4", "-N4 --time=24h", 2),
+        ("--nodes=4", "-N4 --mem 64GiB", 2),
+        ("srun", "srun --ntasks-per-node=auto", 5),
+        ("srun", "srun --gpu-per-node=8", 5),
         ("#!/bin/bash", "ulimit -n 9", 2),
     ],
 )
 def test_a_mistake_of_slurm_is_found(before: str, after: str, line: int) -> None:
     text = HEAD + QUOTED.format("\\$SLURM_NODEID")
     assert line in reports("a.sh", text.replace(before, after, 1)).values()
+
+
+def test_srun_starts_the_ranks() -> None:
+    gpt = HEAD.replace("node=1", "node=8") + "srun python pretrain_gpt.py --num-layers 8 --bf16 "
+    tensor = "--tensor-model-parallel-size {} --hidden-size 64 --num-attention-heads 96 --lr 1"
+    judged = {size: judge_text("a.sh", gpt + tensor.format(size)) for size in (8, 48)}
+    wrong = {
+        size: any(each.check == "run-world-size" and each.level is Level.ERROR for each in several)
+        for size, several in judged.items()
+    }
+    assert wrong == {8: False, 48: True}
 
 
 def test_directives_give_the_variables_of_slurm() -> None:
@@ -87,6 +110,8 @@ def test_directives_give_the_variables_of_slurm() -> None:
     ("before", "after", "check"),
     [
         ("minAvailable: 2", "minAvailable: 3", "pod-fields"),
+        ("Ascend910: 8", "Ascend910: 8x", "pod-fields"),
+        ("metadata: {labels", "metadata: {name: My_Job, labels", "pod-fields"),
         ('value: "1"', "value: 1", "pod-fields"),
         ('app: "1"', "app: 1", "pod-fields"),
         ("restartPolicy: Never", "restartPolicy: never", "pod-fields"),

@@ -103,5 +103,17 @@ def test_no_odd_configuration_is_green(name: str) -> None:
     assert worst("ppo.yaml", CONFIGURATIONS[name]) >= Level.UNKNOWN
 
 
+@pytest.mark.parametrize("text", ["'$L $O'", '"$L $O"', '"\\$L $O"'])
+def test_a_mistake_in_what_another_shell_expands_has_its_line(text: str) -> None:
+    script = (
+        "export L='torchrun --nproc_per_node 8 pretrain_gpt.py'\n"
+        'export O=" \\\n --num-layers 8 \\\n --bf16 \\\n --seq-length 4x \\\n"\n'
+        f"srun bash -c {text}\n"
+    )
+    judged = judge_text("train.sh", script, "0.12.1")
+    lines = [each.location and each.location.line for each in judged if each.level is Level.ERROR]
+    assert lines == [5]
+
+
 def test_a_plain_script_is_green() -> None:
     assert worst("train.sh", f"{RUN} --tensor-model-parallel-size 2\n") < Level.UNKNOWN

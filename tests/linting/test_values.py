@@ -305,6 +305,6 @@ def test_sizes_of_minus_one_come_from_a_checkpoint() -> None:
         for finding in judge_text("a.sh", text, "0.15.3")
         if finding.check == "run-option-values"
     ]
-    assert of_values == [(Level.UNKNOWN, "--num-layers -1, --hidden-size -1")]
+    assert of_values == [(Level.UNKNOWN, f"--{name} -1") for name in ("num-layers", "hidden-size")]
     (finding,) = reports("a.sh", MEGATRON.replace("layers 8", "layers 0"))
     assert finding.title == "--num-layers does not take '0'"

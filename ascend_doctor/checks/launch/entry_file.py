@@ -4,7 +4,7 @@ from ascend_doctor.checks.launch.options import behaviour_refs, version
 from ascend_doctor.facts import Script, Spot
 from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
 from ascend_doctor.judging.version_compare import is_in_range, leading
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
 TEXTS = Texts("entry-file")
 
@@ -19,10 +19,9 @@ _SEVERAL_RANKS = (
     *("mindspeed_mm", "swift", "verl", "twinkle", "deepspeed", "accelerate"),
 )
 _GROUPS = ("init_process_group", "new_group", "new_subgroups")
-_GETS_GROUP = defer(r"get_\w+_group(_gloo)?")
+_GETS_GROUP, _ABOVE_ONE = patterns_of(__file__)
 _OF_OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object")
 _ETP = "expert_tensor_parallel_size"
-_ABOVE_ONE = defer(r"(?:tensor|expert)_model_parallel_size=(?:[2-9]|[1-9]\d+)")
 
 
 def _script(case: Case) -> Script:

@@ -1,17 +1,12 @@
 """Variables that a script sets for a launch: PYTHONPATH, and those that it does not export."""
 
-import re
-
 from ascend_doctor.facts import Launch
 from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
 TEXTS = Texts("exports")
 
-# PYTHONPATH=$PYTHONPATH:MORE keeps the old value first.
-_APPENDED = defer(r"^\$(?:PYTHONPATH|\{PYTHONPATH(?::?-)?\}):(.*)$", re.DOTALL)
-_EXPANSION = defer(r"\$\{[^}]*\}")
-_MEGATRON = defer(r"megatron|mindspeed", re.IGNORECASE)
+_APPENDED, _EXPANSION, _MEGATRON = patterns_of(__file__)
 
 
 @TEXTS.check("variables-exported")

@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping
 
 from ascend_doctor.checks.launch.options import options, version
-from ascend_doctor.checks.launch.rules import is_colocated
+from ascend_doctor.checks.launch.rules import OF_TRAINER, is_colocated
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Texts, Unknown, first_of
 from ascend_doctor.judging.judge import Case, error, warning
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.matrix.versions import satisfies
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import defer, patterns_of
 
 TEXTS = Texts("option-names")
 
@@ -19,7 +19,6 @@ _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
 _OF_MASTER = "0.12"
 _SWIFT = ("ms-swift", "trl", "transformers")
 _SWIFT_SOURCE = ("modelscope/ms-swift@3602360a:swift/arguments",)
-_OF_TRAINER = {"per_device_train_batch_size", "learning_rate"}
 _LEFT_OVER = "It raises for options that are left over."
 _OF_PROGRAM = "an option of the program"
 # MindSpeed up to Megatron-LM 0.7 and MindSpeed-LLM 1.0 use these instead of Megatron-LM's kinds
@@ -36,26 +35,20 @@ _LONG_WORD = 8
 # A fork's script has other options, too; with this many, near misses are not mistakes.
 _LEAST_KNOWN, _FEWEST = 0.7, 3
 # Megatron asserts that these exceed 0, or divides by them.
+_NO_SIZES = {0, *range(-9, -1)}
 _POSITIVE = {
     *("num-layers", "hidden-size", "num-attention-heads", "seq-length", "micro-batch-size"),
     *("global-batch-size", "max-position-embeddings", "tensor-model-parallel-size"),
     *("pipeline-model-parallel-size", "context-parallel-size"),
 }
-FLOAT = defer(r"\s*([-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)\s*", re.IGNORECASE)
-# What is left to be filled in, which has a finding (linting/shell_marks.py).
-_FILLED = defer("X{3,}|<.*>")
-_INT = defer(r"\s*[-+]?\d+(_\d+)*\s*")
+FLOAT, _FILLED, _INT = patterns_of(__file__)
 _KINDS = {
     "int": (_INT, "a whole number"),
     "float": (FLOAT, "a number"),
     "word": (defer(".+"), "a value"),
     "bool": (defer(r"|yes|true|[ty10nf]|no|false", re.IGNORECASE), "true or false"),
-    "list": (defer(r"\d+(,\d+)*"), "numbers with commas between them"),
-    "nodes": (defer(r"\d+(:\d+)?"), "a number of nodes, or MIN:MAX"),
+    "nodes": (defer(r"\d+(:\d+)?"), "a number of nodes, or MIN:MAX, with MIN at most MAX"),
     "count": (defer(r"\s*\+?\d+"), "a whole number of at least 0"),
-    "pairs": (defer("[^=,]+=[^,]+(,[^=,]+=[^,]+)*|"), "key=value with commas between them"),
-    "streams": (defer(r"[0-3]|(\d:[0-3],)*\d:[0-3]"), "0 to 3, or RANK:0 to RANK:3"),
-    "ranks": (defer(r"\d+|auto|[cgnx]pu"), "a number of ranks, or auto, npu, cpu, gpu or xpu"),
 }
 
 
@@ -220,7 +213,6 @@ def _strangers(launch: Launch, names: list[str], where: str) -> Findings:
 @TEXTS.check("run-option-values")
 def run_option_values(case: Case) -> Findings:
     launch, kinds = _megatron_launch(case), case.catalog.option_kinds
-    yield from _find_sizes_below_one(launch, kinds)
     newest, own = version(case), _has_known_parser(launch) and not is_of_fork(case)
     if not newest or satisfies("pep440", newest, "<0.8"):
         kinds = {**kinds, **_KINDS_OF_OLD_MINDSPEED}
@@ -236,47 +228,32 @@ def run_option_values(case: Case) -> Findings:
         if expected:
             refs = tuple(each.url for each in case.catalog.options.sources if "LM@" in each.url)
             yield _refuse_value(launch, name, value, expected, "argparse stops at it.", refs)
-
-
-def _find_sizes_below_one(launch: Launch, kinds: Mapping[str, str]) -> Findings:
-    """Sizes below one, which no training has; several of -1 mean values from a checkpoint.
-
-    Megatron-DeepSpeed's tasks/eval_harness/evaluate.py takes -1 for these.
-    """
-    sizes = {
-        name: value
-        for name, value in launch.values.items()
-        if name in kinds and name in _POSITIVE and _INT.fullmatch(value) and int(value) < 1
-    }
-    elsewhere = [name for name, value in sizes.items() if int(value) == -1]
-    if len(elsewhere) > 1:
-        yield TEXTS.finding(
-            "sizes-launch",
-            launch.places.get(f"--{elsewhere[0]}"),
-            observed=", ".join(f"--{name} -1" for name in elsewhere),
-        )
-        sizes = {name: value for name, value in sizes.items() if name not in elsewhere}
-    for name, value in sizes.items():
-        because = "It is no size that a training can have."
-        yield _refuse_value(launch, name, value, "1 or more", because)
+        elif kind and name in _POSITIVE and _INT.fullmatch(value) and int(value) in _NO_SIZES:
+            because = "It is no size that a training can have."
+            yield _refuse_value(launch, name, value, "1 or more", because)
+        elif kind and name in _POSITIVE and value == "-1":
+            where = launch.places.get(f"--{name}")
+            yield TEXTS.finding("sizes-launch", where, observed=f"--{name} -1")
 
 
 def describe_kind(kind: str, value: str) -> str:
     """What an option of this kind takes, if the value is something else."""
-    if _FILLED.fullmatch(value):
+    if _FILLED.fullmatch(value) or not kind:
         return ""
-    if kind.endswith("+"):
+    if kind[0] == "/":
+        pattern, _, text = kind[1:].rpartition("/")
+        return "" if re.fullmatch(pattern, value, re.IGNORECASE) else text
+    if kind[-1] == "+":
         lacks = (describe_kind(kind[:-1], each) for each in value.split() or ("",))
         return next(filter(None, lacks), "")
-    if kind == "nodes" and re.fullmatch(r"\d{1,6}:\d{1,6}", value):
-        least, most = map(int, value.split(":"))
-        return "" if least <= most else "MIN:MAX with MIN at most MAX"
-    if kind in _KINDS:
-        pattern, text = _KINDS[kind]
-        return "" if pattern.fullmatch(value) else text
     if kind == "flag":
         return f"no value behind it; {value!r} is one" if value else ""
-    choices = [choice for choice in kind.split("|") if choice]
+    if kind in _KINDS:
+        known, text = _KINDS[kind]
+        low, _, high = value.partition(":")
+        order = high.isdecimal() and low.isdecimal() and int(low[:9]) > int(high[:9])
+        return "" if known.fullmatch(value) and not order else text
+    *choices, _ = kind.split("|")
     return "" if not choices or value in choices else f"one of {', '.join(choices)}"
 
 
@@ -323,7 +300,7 @@ def run_trainer_values(case: Case) -> Findings:
     options(case)
     launch = case.need(Launch)
     names = {*launch.flags, *launch.values}
-    if launch.program or not (names >= _OF_TRAINER or "num_processes" in names):
+    if launch.program or not names >= OF_TRAINER:
         raise NotApplicable("the launch command starts no trainer of Transformers")
     yield from _find_field_values(launch, case.catalog.trainer_kinds)
 
@@ -340,7 +317,7 @@ def run_verl_keys(case: Case) -> Findings:
     keys = case.catalog.override_keys
     # Keys of Megatron's configuration nearly match its option names.
     added = {name.replace("-", "_") for name in case.catalog.megatron_options}
-    whole = verl and is_colocated(launch.module)
+    whole = verl and is_colocated(launch.module) and "main_" in launch.module
     absent = [key for key in launch.keys if key[0] != "+" and not has_key(keys, key)]
     # With several, groups of another configuration are chosen, or it is a fork.
     fork = not whole or len(absent) > 1

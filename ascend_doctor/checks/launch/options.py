@@ -121,6 +121,9 @@ def world(case: Case) -> int:
             return number(case, name)
     if "num_gpus" in launch.options:  # deepspeed's
         return number(case, "num_gpus") * nodes(case)
+    has = launch.allocation
+    if has and has.whole and has.nodes and launch.program == "megatron" and not launch.launcher:
+        return has.nodes * has.tasks  # of srun
     ranks = variables(case).get("NPROC_PER_NODE", "")
     if launch.partial or "NPROC_PER_NODE" in unseen(case):
         raise Unresolved("how many ranks there are")
@@ -240,6 +243,8 @@ def _ep_expert_cap(case: Case) -> Findings:
     options(case)
     if not is_given(case, "num_experts"):
         raise NotApplicable("the launch command does not say how many experts there are")
+    if not case.need(Launch).program and not is_given(case, "expert_model_parallel_size"):
+        raise NotApplicable("the launch command spreads no experts")
     experts, size = number(case, "num_experts"), number(case, "expert_model_parallel_size", 1)
     if not holds_experts(experts, size):
         where = at(case, "expert_model_parallel_size", "num_experts")

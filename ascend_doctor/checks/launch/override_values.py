@@ -1,28 +1,21 @@
 """Hydra's overrides: values of their key's kind."""
 
-import re
-
 from ascend_doctor.checks.launch.option_names import FLOAT
 from ascend_doctor.checks.launch.options import options
 from ascend_doctor.checks.launch.rules import is_colocated
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
 from ascend_doctor.judging.spelling import edit_distance
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
 TEXTS = Texts("launches")
 
-INT = defer(r"[-+]?\d[\d_]*")
+INT, _ROLE, _NUMERIC, _STRAY = patterns_of(__file__)
 _CONFIGS = {"mindspeed-rl": "Ascend/MindSpeed-RL@05a90d77:mindspeed_rl/config_cls"}
 _VERL = "verl-project/verl@1dda039b:verl/trainer/config"
-# Roles and models of MindSpeed-RL have Megatron's settings under other names in its tables.
-_ROLE = defer(r"^(?:actor|ref|reward|critic)_config\.|^model\.[^.]+\.")
 _TRUTH = frozenset({"true", "false"})
 _YAML_TRUTH = {"mindspeed-rl": frozenset({"yes", "no", "on", "off"})}
 _NOT_GIVEN = frozenset({"null", "none", "~"})
-_NUMERIC = defer(r"[-+]?\.?\d")
-# A number with a letter behind it, such as 1e-6x: a slip, not a word that the key may take.
-_STRAY = defer(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]+", re.IGNORECASE)
 # Counts of at least one in every framework with such keys; so are all sizes of micro batches.
 _COUNTS = {
     *("n", "n_gpus_per_node", "num_gpus", "num_npus", "ppo_mini_batch_size"),

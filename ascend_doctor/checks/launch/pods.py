@@ -5,20 +5,18 @@ from collections.abc import Iterator
 
 from ascend_doctor.facts import ContainerSpec, Pods
 from ascend_doctor.judging import Case, Finding, NotApplicable, Place, Texts, quantity
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
 TEXTS = Texts("pods")
 
 _DRIVER = "/usr/local/Ascend/driver"
-# Ascend Device Plugin's resource names, with or without the chip.
-_NPU = defer(r"huawei\.com/(?:Ascend\w*|npu)", re.IGNORECASE)
+_NPU, _GPU = patterns_of(__file__)
 _OFFERED = (
     "huawei.com/Ascend910",
     "huawei.com/Ascend310P",
     "huawei.com/Ascend310",
     "huawei.com/npu",
 )
-_GPU = defer(r"(?:nvidia|amd)\.com/\w+")
 _SHARED = "/dev/shm"  # noqa: S108 - a path in a pod
 
 

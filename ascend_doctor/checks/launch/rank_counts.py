@@ -104,10 +104,11 @@ def _run_allocation(case: Case) -> Iterator[Finding]:
     each = count = 0
     with contextlib.suppress(Unknown, NotApplicable):
         each = number(case, "nproc_per_node", 0) or world(case) // nodes(case)
-    if launch.launcher or launch.program in _OWN_RANKS or "num_machines" in launch.options:
+    by_torchrun = launch.launcher == "torchrun"
+    if by_torchrun or launch.program in _OWN_RANKS or "num_machines" in launch.options:
         with contextlib.suppress(Unknown, NotApplicable):
             count = nodes(case)
-    if has.tasks > 1 and each > 1 and (launch.launcher or by_accelerate):
+    if has.tasks > 1 and each > 1 and (by_torchrun or by_accelerate):
         yield TEXTS.finding("each-task", has.places.get("tasks"), has=has, each=each)
     elif 0 < has.devices < each:
         yield TEXTS.finding("few-npus", has.places.get("devices"), has=has, each=each)

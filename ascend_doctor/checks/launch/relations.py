@@ -8,7 +8,7 @@ from ascend_doctor.judging import Findings, NotApplicable, Texts, Unresolved
 from ascend_doctor.judging.judge import Case, Judgement
 
 TEXTS, _LAUNCHES = Texts("relations"), Texts("launches")
-# The rules of a validation that forks have changed.
+# The validation that forks have changed; the rules of its oldest parts are theirs, too.
 _NOT_OF_FORKS, _OF_MODEL = "run-arguments", "run-model-sizes"
 _SIZES = ("tensor", "pipeline", "expert")
 
@@ -17,8 +17,6 @@ def _judge_by_rules(identity: str) -> Judgement:
     def judge(case: Case) -> Findings:
         options(case)
         launch = case.need(Launch)
-        if identity == _NOT_OF_FORKS and is_of_fork(case):
-            raise NotApplicable("several options are unknown, as in forks of Megatron-LM")
         if identity == _OF_MODEL:
             if not launch.model_name:
                 raise NotApplicable("the launch command names no model")
@@ -26,7 +24,8 @@ def _judge_by_rules(identity: str) -> Judgement:
                 return
             if not launch.model_sizes:
                 raise Unresolved(f"heads, layers and experts of {launch.model_name}")
-        yield from judge_rules(case, identity)
+        of_fork = identity == _NOT_OF_FORKS and bool(launch.program) and is_of_fork(case)
+        yield from judge_rules(case, identity, of_fork=of_fork)
 
     return judge
 

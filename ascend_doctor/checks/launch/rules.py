@@ -4,7 +4,6 @@ import ast
 import functools
 import math
 import operator
-import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 
@@ -28,21 +27,17 @@ from ascend_doctor.judging.value_bounds import pairs, ports
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import LaunchRule, Validation
 from ascend_doctor.matrix.versions import satisfies
-from ascend_doctor.patterns import defer
+from ascend_doctor.patterns import patterns_of
 
 # The answer to a question whose values only the running shell knows.
 UNKNOWN = object()
 # The answer where an option that it needs is not given.
 ABSENT = object()
-_INT = defer(r"[-+]?\d[\d_]{0,11}")
-_FLOAT = defer(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+_INT, _FLOAT, _LISTED, _WORD, _EXCLUDED, _BRACES, _COLOCATED, APART = patterns_of(__file__)
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
-_LISTED = defer(r"\d{1,4}(,\d{1,4})*")
-_WORD = defer(r"[a-z]\w+")
-_EXCLUDED = defer(r"(\w+) != None")
 # The check of a framework's whole validation.
 VALIDATED = "run-arguments"
-_BRACES = defer(r"\{([^{}]+)\}")
+_TRAINER, OF_TRAINER = "Transformers", {"per_device_train_batch_size"}
 # Sizes are multiples of these; other numbers of more than one need only be even.
 _GRAINS = {"seq_length": 64, "num_experts": 4, "hidden_size": 64, "moe_ffn_hidden_size": 32}
 _LEAST_UNEVEN = 2
@@ -72,10 +67,6 @@ _UNEVEN = (
 _MOVED = ("num_layers_in_first_pipeline_stage", "num_layers_in_last_pipeline_stage")
 _PARTS_OF_MODEL = ("heads", "kv_heads", "key_heads", "value_heads", "experts", "layers")
 _PARTS = ("tensor_model", "pipeline_model", "context")
-# verl's own trainers, and those of projects on top of it. Others may have devices of their own.
-# Modules of verl that verl does not have are a fork's.
-_COLOCATED = defer(r"verl\.trainer\.main|(?!verl\.(?!trainer\.))(?:.*\.)?main_ppo(?:_\w+)?")
-APART = defer(r"async|recipe|experimental|off_policy|split")
 
 
 def is_colocated(module: str) -> bool:
@@ -115,7 +106,8 @@ class LaunchNames:
         self.case = case
         self.launch = launch
         self._values = {plain_name(key): value for key, value in launch.values.items()}
-        self._values |= launch.options
+        own = {plain_name(key): value for key, value in launch.launcher_options.items()}
+        self._values |= {**own, **launch.options}
         self.present = {*self._values, *map(plain_name, (*launch.flags, *launch.keys))}
         self._rules = case.catalog.rules
         self._defaults = table.defaults if table else self._rules.defaults
@@ -227,6 +219,7 @@ def _of_model(part: str) -> Callable[[LaunchNames], object]:
 
 DERIVED: dict[str, Callable[[LaunchNames], object]] = {
     "world": lambda names: world(names.case),
+    "launcher": lambda names: names.launch.launcher,
     "nodes": lambda names: nodes(names.case),
     "uneven_stages": _is_uneven,
     "roles": lambda names: trains_roles(names.launch),
@@ -315,8 +308,8 @@ class _Evaluation(ast.NodeVisitor):
         raise ValueError(f"{ast.unparse(node)} has no place in a rule")
 
 
-def judge_rules(case: Case, check: str) -> Findings:
-    """The findings of the rules of a check.
+def judge_rules(case: Case, check: str, *, of_fork: bool = False) -> Findings:
+    """The findings of the rules of a check. A fork has not all validations of its origin.
 
     Raises NotApplicable for another program, Unresolved for values of the running shell.
     """
@@ -327,7 +320,7 @@ def judge_rules(case: Case, check: str) -> Findings:
         for group in case.catalog.rules.groups
         if group.check == check and program in group.programs
     ]
-    if not groups:
+    if not groups and (program or check != VALIDATED):
         raise NotApplicable("the launch command starts another program")
     if program in MEGATRON and any(name in case.need(Launch).options for name in ENCODER):
         raise NotApplicable("the encoder has parallel sizes of its own")
@@ -344,7 +337,7 @@ def judge_rules(case: Case, check: str) -> Findings:
             if finding.location is None or finding.location not in seen:
                 yield finding
             seen.add(finding.location)
-    for finding in _judge_validations(case, check, unknown):
+    for finding in _judge_validations(case, check, unknown, of_fork=of_fork):
         if finding.location not in seen:
             yield finding
         seen.add(finding.location)
@@ -352,11 +345,13 @@ def judge_rules(case: Case, check: str) -> Findings:
         raise Unresolved(f"{', '.join(unknown)} is known when the launch runs")
 
 
-def _judge_validations(case: Case, check: str, unknown: dict[str, None]) -> Findings:
+def _judge_validations(
+    case: Case, check: str, unknown: dict[str, None], *, of_fork: bool
+) -> Findings:
     """What sources refuse; ``unknown`` gets the names."""
     for table in case.catalog.validations if check == VALIDATED else ():
         names = LaunchNames(case, table)
-        if _is_of(table, names):
+        if (table.forks or not of_fork) and _is_of(table, names):
             yield from _judge_validation(table, names, unknown)
 
 
@@ -385,6 +380,8 @@ def _judge_validation(table: Validation, names: LaunchNames, unknown: dict[str, 
 
 def _is_of(table: Validation, names: LaunchNames) -> bool:
     catalog = names.case.catalog
+    if not names.launch.program or table.name == _TRAINER:
+        return table.name == _TRAINER and names.present >= OF_TRAINER
     if table.name.startswith("MindSpeed"):
         own = _own_options(catalog, table.name)
         other = _own_options(catalog, table.unless) if table.unless else frozenset()

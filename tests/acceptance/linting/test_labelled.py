@@ -35,13 +35,9 @@ class Label(msgspec.Struct, frozen=True):
 
 
 def labels() -> tuple[Label, ...]:
-    """Files in the order of labels.yaml, which has repository and commit above those of each."""
+    """Files in the order of labels.yaml, which has above them what those of a repository share."""
     content = msgspec.yaml.decode(Path(__file__).with_name("labels.yaml").read_bytes())
-    rows = [
-        {"repository": group["repository"], "commit": group["commit"], **file}
-        for group in content["launches"]
-        for file in group["files"]
-    ]
+    rows = [{**group, **file} for group in content["launches"] for file in group.pop("files")]
     return msgspec.convert(rows, tuple[Label, ...])
 
 

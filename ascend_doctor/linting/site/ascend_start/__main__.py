@@ -9,13 +9,14 @@ import argparse
 import contextlib
 import functools
 import importlib
+import importlib.util
 import json
 import os
 import sys
 import time
 from typing import Any
 
-from .composed import Verl
+from .composed import Composed, Verl
 from .configured import Accelerate, LlamaFactory
 from .confined import confine, end_with_parent, in_fork
 from .frameworks import Megatron, Torchrun
@@ -33,6 +34,7 @@ FRAMEWORKS = {
     "mindspeed_rl": MindSpeedRl,
     "mindspeed_mm": MindSpeedMm,
     "fsdp": FsdpTrainer,
+    "hydra": Composed,
 }
 STARTERS = {"torchrun": Torchrun, "accelerate": Accelerate}
 _SECONDS_OF_LAUNCH = 120.0
@@ -49,6 +51,9 @@ class Frameworks:
             with contextlib.suppress(Exception):  # a start says why
                 importlib.import_module(STARTERS[launch["starter"]].module)
         name = launch["framework"]
+        absent = name == "verl" and importlib.util.find_spec("verl") is None
+        if name == "hydra" or (absent and launch["tree"]):
+            name, launch["entry"] = "hydra", launch["tree"]
         if name not in FRAMEWORKS or launch["words"] is None:
             return None, "", False
         adapts = name in self._known or hasattr(FRAMEWORKS[name], "adapts")
@@ -85,6 +90,8 @@ def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its patches end with
         return {**answer, "failed": _describe(error)}
     typed, settings = divide(launch["words"], overrides=hasattr(framework, "overrides"))
+    if isinstance(framework, Composed):
+        settings = [word._replace(text=word.text.replace(UNTOLD, "0")) for word in settings]
     lost = [word for word in settings if UNTOLD in word.text]
     words, unknown = fill_unknown(typed, parser_of(framework))
     words += [word for word in settings if word not in lost]

@@ -77,6 +77,27 @@ def compose(folder: str, name: str, words: list[CommandWord]) -> Any:
         return hydra.compose(name.removesuffix(".yaml"), overrides)
 
 
+class Composed(Overrides):
+    """A configuration that Hydra composes."""
+
+    adapts = True
+    folders = ("/hydra/", "/omegaconf/")
+
+    def prepare(self, entry: str, words: list[CommandWord]) -> None:
+        importlib.import_module("hydra")
+        self.adapt(entry, words)
+
+    def adapt(self, entry: str, words: list[CommandWord]) -> None:
+        """Compose it without its overrides, which shows whether all of it is there."""
+        self._file = entry
+        plain = [word for word in words if word.text[:2] == "--" or "=" not in word.text]
+        compose(*os.path.split(entry), plain)
+
+    def start(self, words: list[CommandWord], _world: int | None) -> dict[str, Any]:
+        compose(*os.path.split(self._file), words)
+        return {}
+
+
 class Verl(Overrides):
     """verl's trainers up to their validation, that of SFT up to its optimizer."""
 

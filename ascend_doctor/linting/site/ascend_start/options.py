@@ -134,7 +134,10 @@ def _most_values(action: Any) -> int:
 def fill_unknown(
     words: list[CommandWord], parser: Any, *, any_text: bool = True
 ) -> tuple[list[CommandWord], list[str]]:
-    """Words without unknown values, and their options; ``any_text``: texts get a stand-in."""
+    """Words without unknown values, and their options.
+
+    Texts get a stand-in, or with not ``any_text`` only words that no option takes.
+    """
     unknown = []
     gone = set()
     for option in read_options(words, parser).values():
@@ -150,7 +153,7 @@ def fill_unknown(
     left = [
         word
         for word in words
-        if word.at not in gone and not (word.at in extra and UNTOLD in word.text)
+        if word.at not in gone and not (any_text and word.at in extra and UNTOLD in word.text)
     ]
     return [CommandWord(word.text.replace(UNTOLD, _STAND_IN), word.at) for word in left], unknown
 
