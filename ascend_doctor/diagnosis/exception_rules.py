@@ -366,7 +366,7 @@ class Describer:
         elif importer == package and "" not in dropwhile(not_, map(self.package_of, raised.own)):
             variant = "mixed" if folder == file or source.package else "tree"
         elif match["partly"]:
-            variant = "project" if file and file == raised.frames[-1].file else "partly"
+            variant = "partly"
         elif match["module"].partition(".")[0] == importer:
             variant = "trees"
         elif file and not (source.passes_on or self.package_of(source)):
@@ -429,7 +429,7 @@ class Describer:
 
     def _find_import(self, raised: Raised, *texts: str) -> str:
         """The distribution from which the innermost file imports one of the names."""
-        if site := self._site(raised):
+        if raised.own and (site := self._site(raised)):
             for name in re.findall(r"(?<![\w.'\"])[A-Za-z_]\w*", " ".join(texts)):
                 if module := site.find_import(raised.own[-1].file, name):
                     known, root = self.distribution(module), module.partition(".")[0]

@@ -78,6 +78,7 @@ def test_the_owner_of_a_function_is_read_from_the_program(site: Path) -> None:
     text = answer(site, last, (str(program), "build(size=1)"))
     assert "The call of build of alpha" in text
     assert "alpha 1.2 is installed." in text
+    assert "The call of build does" in answer(site, last)
 
 
 def test_a_file_of_the_program_that_hides_a_package_is_named(site: Path) -> None:
