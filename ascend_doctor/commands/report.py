@@ -133,7 +133,7 @@ def command(
     if logs:
         _add_logs(parts, logs, (hidden, cleaner), clean)
     for each in (hidden, cleaner):
-        each.strict, each.known = True, frozenset()
+        each.strict, each.whole_lines, each.known = True, True, frozenset()
     for path in launches:
         name = clean(os.path.basename(path))
         parts.try_to_add(
@@ -197,10 +197,10 @@ def _add_logs(
     real = _json_of(["diagnose", "--redact", "--json", "--", *logs])
     cited = frozenset(itertools.chain(*_WORDS.findall(" ".join(_lines_of(real)))))
     no_words, expected = frozenset[str](), _core(real)
-    for strict, known in ((True, no_words), (True, cited), (False, no_words), (True, no_words)):
-        ends = Parts()
+    for level, known in ((2, no_words), (2, cited), (1, cited), (0, no_words), (2, no_words)):
+        ends, strict = Parts(), level > 0
         for cleaner in cleaners:
-            cleaner.strict, cleaner.known = strict, known
+            cleaner.strict, cleaner.whole_lines, cleaner.known = strict, level > 1, known
         for path, name in chosen:
             ends.try_to_add(f"{LOGS}/{clean(name)}", path, lambda source: clean(_ends_of(source)))
         with scratch.temporary() as folder:

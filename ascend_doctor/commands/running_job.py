@@ -47,6 +47,7 @@ _DUMP_BYTES = 256 << 20
 _AT_ONCE = 8
 _LOOK_SECONDS = 1.0
 _LEAST_LOOKS = 3
+_LONGER = 4
 # Of a source file, for the text of one line.
 _SOURCE_BYTES = 4 << 20
 _HELPERS = 8
@@ -151,7 +152,7 @@ class Observer:
             self.looks[rank.rank].began = processor_seconds(rank.pid)
         begin, number = time.monotonic(), 0
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            while number < _LEAST_LOOKS or time.monotonic() - begin < seconds:
+            while number < _LEAST_LOOKS or time.monotonic() - begin < seconds * self._factor():
                 look = time.monotonic()
                 for _ in pool.map(self._look, self.job.ranks):
                     step(min((time.monotonic() - begin) / seconds, 1.0) if seconds else 1.0)
@@ -161,6 +162,14 @@ class Observer:
         for rank in self.job.ranks:
             looks = self.looks[rank.rank]
             looks.used = max(processor_seconds(rank.pid) - looks.began, 0.0) / passed
+
+    def _factor(self) -> int:
+        """More looks for a rank that computes and was seen at one place only."""
+        looks = ((rank.pid, self.looks[rank.rank]) for rank in self.job.ranks)
+        computes = any(
+            not seen.moved and processor_seconds(pid) > seen.began for pid, seen in looks
+        )
+        return _LONGER if computes else 1
 
     def _look(self, rank: RunningRank) -> None:
         looks = self.looks[rank.rank]

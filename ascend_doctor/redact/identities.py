@@ -18,7 +18,7 @@ _LENGTH = 48
 _AFTER_ADDRESS = defer(r"%[a-z]|<\d+>")
 _PORT = defer(r":\d{2,5}\b|/\d{1,2}\b")
 # Four-part versions begin lower, inside a text much; an address may too, if its words say so.
-LOWEST = 30, 11
+LOWEST, _MOST_OF_VERSIONS = (30, 11), 99
 
 
 def is_address(text: str, start: int, end: int, *, inside: bool = False) -> bool:
@@ -28,7 +28,12 @@ def is_address(text: str, start: int, end: int, *, inside: bool = False) -> bool
         return True
     if _BEFORE_VERSION.search(before):
         return False
-    first, second = map(int, text[start:end].split(".")[:2])
+    first, second, *rest = map(int, text[start:end].split("."))
     # RFC 1918.
     private = first == 10 or (first, second) == (192, 168) or (first == 172 and 16 <= second < 32)  # noqa: PLR2004
-    return private or first >= LOWEST[inside] or _PORT.match(text, end) is not None
+    return (
+        private
+        or first >= LOWEST[inside]
+        or (inside and max(second, *rest) > _MOST_OF_VERSIONS)
+        or _PORT.match(text, end) is not None
+    )

@@ -31,7 +31,7 @@ def compile_names(
         # A site's other machines share its domain.
         others = [rf"(?:[\w-]+\.)+{re.escape(domain)}" for domain in sorted(domains)]
         shape = "|".join((*others, *listed))
-        # Letters alone may be a word elsewhere, in capitals above all (Ascend, Alice).
+        # Letters alone may be a word elsewhere, in capitals above all (Ascend).
         exact = all(machine.isalpha() for machine in machines)
         patterns.append(("host", rf"(?<![\w.-])(?:{shape})(?![\w-])", exact))
     people = "|".join(sorted(map(re.escape, filter(_tells, logins)), key=len)[::-1])

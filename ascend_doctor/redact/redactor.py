@@ -4,7 +4,7 @@ import os
 import re
 from _blake2 import blake2b  # hashlib loads OpenSSL
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from ascend_doctor.facts import Snapshot
@@ -42,7 +42,8 @@ class Redactor:
 
     ``hosts`` are other machines, ``logins`` people; ``visible`` names and addresses stay, as
     nodes are called so. ``hidden`` counts what was hidden, as (kind, original, replacement);
-    ``strict`` hides each word that neither software nor this package has and is not ``known``.
+    ``strict`` hides each word that neither software nor this package has and is not ``known``,
+    and ``whole_lines`` the rest of a line that tells of somebody.
     """
 
     def __init__(  # noqa: PLR0913 - what there is to know of a machine
@@ -68,9 +69,9 @@ class Redactor:
         self._addresses = {address for address in addresses if parse_address(address)}
         self._names = compile_names((host, *hosts), logins)
         self._secrets, self._tokens, self._identities = _EVERY
-        self._cleaned: dict[str, dict[tuple[str, str], str]] = {}
+        self._cleaned: dict[tuple[Any, ...], dict[tuple[str, str], str]] = {}
         self._met: dict[str, str] = {}
-        self.strict, self.known = False, frozenset[str]()
+        self.strict, self.whole_lines, self.known = False, False, frozenset[str]()
         self.hidden: dict[Hidden, int] = {}
 
     def trust(self, own: Iterable[str]) -> None:
@@ -91,6 +92,8 @@ class Redactor:
     def _pseudonym(self, kind: str, was: str) -> str:
         if kind == "address":
             return self.address(was)
+        if kind == "host":
+            return self.name(kind, was)
         return self._became(kind, was, f"{kind}-{self._digest(was)}")
 
     def name(self, kind: str, was: str) -> str:
@@ -187,13 +190,14 @@ class Redactor:
         if plain.text.count(":") >= 2:  # noqa: PLR2004 - fewer are in no IPv6 address
             plain.substitute(IPV6, self._ipv6)
         if self.strict:
-            from ascend_doctor.redact.allowlist import unknown_pieces
+            from ascend_doctor.redact.allowlist import pieces_beside, unknown_pieces
 
-            pieces = [*unknown_pieces(plain.text, self.known)]
-            plain.replace(
-                (start, end, self._pseudonym(kind, plain.text[start:end]))
-                for kind, start, end in pieces
-            )
+            for look in (unknown_pieces, pieces_beside)[: 1 + self.whole_lines]:
+                pieces = [*look(plain.text, self.known)]
+                plain.replace(
+                    (start, end, self._pseudonym(kind, plain.text[start:end]))
+                    for kind, start, end in pieces
+                )
         return plain.whole()
 
     def _hide(self, shape: Shape) -> Callable[[re.Match[str]], str]:
@@ -250,7 +254,8 @@ class Redactor:
         self._secrets, self._tokens, self._identities = (
             ShapeIndex(each.within(folded)) for each in _EVERY
         )
-        tree = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {}))
+        how = clean.__name__, self.strict, self.whole_lines, self.known
+        tree = RedactedTree(clean, self._cleaned.setdefault(how, {}))
         try:
             return tree.cleaned(value)  # type: ignore[no-any-return]
         finally:

@@ -5,9 +5,9 @@ import pytest
 from ascend_doctor.redact import Redactor
 
 
-def clean(text: str) -> str:
+def clean(text: str, *, whole_lines: bool = False) -> str:
     hidden = Redactor()
-    hidden.strict = True
+    hidden.strict, hidden.whole_lines = True, whole_lines
     return hidden.apply(text)
 
 
@@ -52,3 +52,42 @@ def test_other_names_do_not(name: str) -> None:
 @pytest.mark.parametrize("text", ["node-3 slots=8\n11.54.208.77 slots=8", "the code is 834 019."])
 def test_numbers_that_lead_somewhere_are_hidden(text: str) -> None:
     assert not {"11.54.208.77", "834"} & {*clean(text).split()}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("paged @momo_of_infra, bridge code 8340, locker B7-19", ("8340", "B7-19")),
+        ("asked MacAskill, Linden Wharf, 12 Foundry Row", ("Linden", "Wharf", "Foundry")),
+    ],
+)
+def test_a_line_that_tells_of_somebody_keeps_only_our_words(
+    text: str, shown: tuple[str, ...]
+) -> None:
+    cleaned = clean(text, whole_lines=True)
+    assert not [word for word in shown if word in cleaned]
+    assert cleaned.startswith(text[:5])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[rank3]:   File "/home/w00487123/train.py", line 1312, in main',
+        "2026-11-28 10:22:33,123 user w00487123: iteration 1200/ 5000 | lm loss: 8.34E+00",
+        "(TaskRunner pid=4127) w00487123 at 10.1.1.7: rank 12 failed, exit code 137",
+    ],
+)
+def test_what_programs_count_stays_beside_somebody(text: str) -> None:
+    cleaned = clean(text.replace("10.1.1.7", "node"), whole_lines=True)
+    assert [word for word in text.split() if word not in cleaned.split()] in (
+        ['"/home/w00487123/train.py",'],
+        ["w00487123:"],
+        ["w00487123", "10.1.1.7:"],
+    )
+
+
+def test_a_text_is_cleaned_anew_where_more_is_to_be_hidden() -> None:
+    hidden = Redactor()
+    assert hidden.apply("loss of pretty-maple") == "loss of pretty-maple"
+    hidden.strict = True
+    assert "maple" not in hidden.apply("loss of pretty-maple")
