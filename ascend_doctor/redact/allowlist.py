@@ -127,54 +127,49 @@ def _before(text: str, at: int) -> str:
 def _hidden_whole(kind: str, name: str, before: str) -> str:
     """As what a piece is hidden, if it is not judged by its words."""
     if kind == "joined" and not _is_known_whole(name, before):
-        return "host" if _IS["node"].match(name) else "word"
+        return "host" if re.search(r"\d", name) else "word"
     if kind in {"host", "user"} and name.lower() not in own_words():
         return kind
     if kind == "escaped":
         return "" if _is_of_software(str(json.loads(f'"{name}"'))) else "word"
     digits = sum(map(str.isdigit, name)) if kind == "groups" else 0
-    numbers = (
-        digits >= _GROUPED_DIGITS and _IS["grouped"].match(name) and not _IS["dated"].match(name)
-    )
-    return "word" if numbers else kind.rstrip(string.digits) if kind[-1].isdigit() else ""
+    if digits >= _GROUPED_DIGITS and _IS["grouped"].match(name):
+        return "word"
+    return kind.rstrip(string.digits) if kind[-1].isdigit() else ""
 
 
 def _is_known_whole(name: str, before: str) -> bool:
-    """Of two words: in this package, with a number, or of a file of software."""
-    head, *tail = re.split("[-_]", name)
-    if _IS["ticket"].match(name) or not (head.isalpha() or head.lower() in own_words()):
-        return name.lower() in own_words()
+    """Of two words: in this package, of a file of software, or with a short number."""
+    if {name.lower(), name.lower().rstrip(string.digits)} & own_words():
+        return True
     if "-" not in name and _IS["software"].search(before.rpartition(" ")[2]):
         return True
-    numbered = all(map(_IS["tag"].match, tail)) and not _IS["node"].match(name)
-    known = {name.lower(), name.lower().rstrip(string.digits)} & own_words()
-    return bool(known) or (numbered and all(map(_is_of_software, words_of(head))))
+    head, *tail = re.split("[-_]", name)
+    return all(map(_IS["tag"].match, tail)) and all(map(_is_of_software, words_of(head)))
 
 
 def _is_unknown(run: str, before: str) -> bool:
     if run.isdigit():
         return _is_odd_number(run, before)
+    digits = sum(map(str.isdigit, run))
     if run.lower() in own_words():
-        return _IS["short"].match(run) is not None  # Li
-    if is_hex(run) and not _IS["plate"].match(run):
-        return len(run) >= _HEX_LENGTH or sum(map(str.isdigit, run)) >= _DRAWN_LENGTH
+        return False
+    if is_hex(run):
+        return len(run) >= _HEX_LENGTH or digits >= _GROUPED_DIGITS
     if not run.isascii() and re.search("[a-z]", run):  # an accent splits no name
         return True
-    strange = _IS["node"].match(run) is not None or not all(map(_is_of_software, words_of(run)))
-    drawn = is_drawn(run, _DRAWN_LENGTH) or sum(map(str.isdigit, run)) >= _MIXED_DIGITS
     # Behind what logs number, or behind two words.
     numbered = all(_IS["head"].match(word) or _CAMEL.match(word) for word in _HEADS.findall(run))
-    drawn = drawn or not numbered or _IS["plate"].match(run) is not None
+    drawn = is_drawn(run, _DRAWN_LENGTH) or digits >= _MIXED_DIGITS or not numbered
+    strange = not all(map(_is_of_software, words_of(run)))
     return strange or (drawn and not _IS["code"].match(run))
 
 
 def _is_odd_number(run: str, before: str) -> bool:
     """A number that nothing known counts."""
     own = len(run) > _BESIDE_DIGITS and run in own_words()
-    if own or _IS["date"].fullmatch(run) or _IS["measured"].search(before):
+    if own or _IS["measured"].search(before) or re.search(r"\d\.$", before):
         return False
-    if re.search(r"\d\.$", before):
-        return len(run) >= _MIXED_DIGITS - 1 and _IS["place"].search(before) is not None
     word = _counter_of(before)
     if word and word not in _own().counters and not _IS["progress"].match(word):
         return len(run) >= _ISSUED_DIGITS
