@@ -82,7 +82,6 @@ SECTIONS = {
         "diff": "Show in what two machines differ, what matters most first.",
     },
     "For other programs": {
-        "mcp": "Serve checks, diagnoses and plans to an assistant, read-only.",
         "schema": "Print the JSON Schema of the JSON report.",
         "completion": "Print what makes a shell complete commands, options and ids.",
         "help": "Show the help of a command.",

@@ -20,7 +20,7 @@ from tests.programs import run_program
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "constraints"
 OLDEST = "3.10"
-EXTRAS = {"run": (), "test": ("test", "mcp", "ray", "hang", "setup"), "rehearsal": ("rehearsal",)}
+EXTRAS = {"run": (), "test": ("test", "ray", "hang", "setup"), "rehearsal": ("rehearsal",)}
 # Wheels of Python 3.10 to 3.14 on Linux, x86_64 and aarch64.
 _WHEEL = re.compile(
     r"-(?:cp31[0-4]-\w+|[\w.]*py3[\w.]*-none|cp3\d+-abi3)"

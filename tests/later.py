@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import jsonschema
     import kubernetes_validate
-    import mcp
     import xmlschema
 else:
 
@@ -22,8 +21,8 @@ else:
                 raise AttributeError(name)
             return getattr(importlib.import_module(self._name), name)
 
-    jsonschema, kubernetes_validate, mcp, xmlschema = map(
-        LaterModule, ("jsonschema", "kubernetes_validate", "mcp", "xmlschema")
+    jsonschema, kubernetes_validate, xmlschema = map(
+        LaterModule, ("jsonschema", "kubernetes_validate", "xmlschema")
     )
 
-__all__ = ["jsonschema", "kubernetes_validate", "mcp", "xmlschema"]
+__all__ = ["jsonschema", "kubernetes_validate", "xmlschema"]

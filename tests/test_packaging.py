@@ -149,7 +149,7 @@ def test_what_is_imported_is_what_is_required() -> None:
         if "extra ==" not in requirement
     }
     brought = packages_distributions()
-    optional = {"mcp", "pytest", "ray"}
+    optional = {"pytest", "ray"}
     names = {
         canonicalize_name(brought[module][0])
         for module in list_imports() - {"compression", "markupsafe"} - optional

@@ -15,7 +15,7 @@ MOST_NPUS = 16
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 # They wait for others.
-_ENDLESS = {"mcp", "help"}
+_ENDLESS = {"help"}
 
 
 def read_megatron(text: str) -> str:
