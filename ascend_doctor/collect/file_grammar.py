@@ -6,7 +6,7 @@ from ascend_doctor.facts import OddLine
 from ascend_doctor.machine.live import Machine, matches, read_or_none
 from ascend_doctor.patterns import defer, patterns_of
 
-_CONF, _INSTALLED, _VERSIONS, _LOADER = patterns_of(__file__)
+CONF, _INSTALLED, _VERSIONS, _LOADER = patterns_of(__file__)
 _OCTET = r"(25[0-5]|2[0-4]\d|1?\d?\d)"
 _HOSTS = defer(
     rf"\s*(#.*|({_OCTET}(\.{_OCTET}){{3}}|[\da-fA-F:]*:[\da-fA-F:.]*(%\w+)?)\s+[^\s#].*)?"
@@ -15,7 +15,7 @@ _RESOLVER = defer(
     r"\s*([#;].*|nameserver\s+[\da-fA-F.:]+(%\w+)?\s*|(search|domain|options|sortlist)\b.*)?"
 )
 _FILES = (
-    ("/etc", "hccn.conf", _CONF),
+    ("/etc", "hccn.conf", CONF),
     ("/etc", "ascend_install.info", _INSTALLED),
     ("/etc", "hosts", _HOSTS),
     ("/etc", "resolv.conf", _RESOLVER),

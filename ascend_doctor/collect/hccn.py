@@ -5,6 +5,7 @@ hccn_tool is for root and answers "busy" to calls side by side, so devices are a
 
 import msgspec
 
+from ascend_doctor.collect.file_grammar import CONF
 from ascend_doctor.collect.hccn_answers import (
     parse_address,
     parse_gateway,
@@ -38,7 +39,8 @@ _FINAL = frozenset({"permission", "not-found", "timeout", "not-asked"})
 def hccn(machine: Machine, driver: Driver) -> Hccn:
     """Settings and links of the devices of ``driver``, until the tool refuses or hangs."""
     text = read_or_none(machine, _CONF)
-    conf = None if text is None else parse_assignments(text)
+    lines = filter(CONF.fullmatch, (text or "").split("\n"))
+    conf = None if text is None else parse_assignments("\n".join(lines))
     numbers = [node.number for node in driver.devices if node.number is not None]
     root = driver.path or "/usr/local/Ascend/driver"
     path = tool_path(machine, "hccn_tool", (f"{root}/tools",))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding
+from ascend_doctor.findings import Finding, spans
 from ascend_doctor.judging.judge import Case, warning
 
 
@@ -24,18 +24,20 @@ def require_open(case: Case, *places: str) -> None:
 
 def odd_lines(case: Case, *starts: str) -> Iterator[Finding]:
     """Lines that their readers do not take, of files whose paths begin so."""
-    for odd in case.facts.host.odd_lines if case.facts.host else ():
-        if odd.path.startswith(starts):
-            returns = odd.text.endswith("\r")
-            yield warning(
-                f"Line {odd.line} of {odd.path} "
-                + ("ends with a carriage return (CR LF)" if returns else "is not of its format"),
-                observed=f"{odd.path}:{odd.line}: {odd.text!r}",
-                required="a line of the form of the others, without blanks around",
-                because="It is left out, or taken for something else.",
-                remedy=f"Correct line {odd.line} of {odd.path}",
-                commands=(f"sudo sed -i 's/\\r$//' {odd.path}",) if returns else (),
-            )
+    lines = case.facts.host.odd_lines if case.facts.host else ()
+    for path in dict.fromkeys(odd.path for odd in lines if odd.path.startswith(starts)):
+        of = [odd for odd in lines if odd.path == path]
+        returns = all(odd.text.endswith("\r") for odd in of)
+        what = "end with a carriage return (CR LF)" if returns else "are not of its format"
+        where = spans(odd.line for odd in of)
+        yield warning(
+            f"Lines of {path} {what}: {where}",
+            observed="; ".join(f"{path}:{odd.line}: {odd.text!r}" for odd in of[:4]),
+            required="lines of the form of the others, without blanks around",
+            because="They are left out, or taken for something else.",
+            remedy=f"Correct {path}, line {where}",
+            commands=(f"sudo sed -i 's/\\r$//' {path}",) if returns else (),
+        )
 
 
 def list_import_places(case: Case) -> Iterator[str]:

@@ -84,6 +84,6 @@ def _judge_limit(row: Variable, limit: Limit) -> Finding:
         soft=limit.soft if dotted else soft,
         hard=hard,
         docker=least.replace("unlimited", "-1"),
-        required=describe(row) if dotted else least,
+        required=describe(row).removeprefix("a whole number ") if dotted else least,
         value=shlex.quote(row.default or least),
     )
