@@ -1,35 +1,18 @@
 """Mistakes that MindSpeed-RL and MindSpeed-MM refuse."""
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import pytest
 
-from ascend_doctor.commands.rehearsal import prepare
-from ascend_doctor.findings import Level
-from ascend_doctor.linting.exact import ask, split_launches
-from ascend_doctor.linting.inputs import LintInput, subjects
-from ascend_doctor.linting.shellcheck import run_shellcheck
-from ascend_doctor.simulator import machine as simulated
-from tests.acceptance import clones, needs
-from tests.linting.judged import CATALOG, judge_inputs, mistakes
+from tests.acceptance import clones
+from tests.acceptance.linting.test_configured import Mistake, ask_all
 
 STACKS = (
     (("Ascend/MindSpeed-LLM", "a2c0733b"), ("Ascend/MindSpeed", "ac9f0e74")),
     (("Ascend/MindSpeed", "v26.0.0_core_r0.12.1"),),
 )
 MEGATRON = ("NVIDIA/Megatron-LM", "core_v0.12.1", "megatron")
-
-
-class Mistake(NamedTuple):
-    """``label`` is "" for none."""
-
-    script: Path
-    file: str
-    lines: range
-    label: str
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -48,32 +31,6 @@ class Labels(msgspec.Struct, frozen=True):
     package: str
     files: tuple[Row, ...]
     healthy: tuple[str, ...]
-
-
-def ask_all(folder: Path, rows: Iterable[Mistake], sources: Iterable[Path]) -> tuple[int, int]:
-    """Mistakes refused at their line, and refusals without one."""
-    python = needs.first_path("training-python")
-    env = dict(prepare(None, python, simulated("a2-8"), ()).env)
-    path = ":".join([*map(str, sources), env["PYTHONPATH"]])
-    env |= {"PYTHONPATH": path, "DISABLE_VERSION_CHECK": "1"}
-    rows, inputs, sizes = [*rows], list[LintInput](), []
-    for row in rows:
-        read = [*subjects(str(row.script), row.script.read_bytes(), CATALOG, run_shellcheck)]
-        sizes.append(len(read))
-        inputs += read
-    answers = iter(ask(inputs, split_launches(inputs), python, env, folder, 1800.0))
-    hits = false = 0
-    for row, size in zip(rows, sizes, strict=True):
-        reported = mistakes(judge_inputs([next(answers) for _ in range(size)]))
-        refused = [each for each in reported if each.check.startswith("run-framework")]
-        errors = [each for each in reported if each.level is Level.ERROR]
-        spots = [each.location for each in errors if each.location]
-        hit = any(spot.file == row.file and spot.line in row.lines for spot in spots)
-        hits += bool(row.label) and hit
-        false += 0 if row.label else len(refused)
-        print(hit, row.script, row.label, [each.title for each in errors])  # noqa: T201
-    print("hits", hits, "of", len(rows), "false", false)  # noqa: T201
-    return hits, false
 
 
 def plant(below: Path, row: Row) -> Mistake:
