@@ -17,6 +17,7 @@ def clean(text: str, *, whole_lines: bool = False) -> str:
         "iteration 100/ 500 | elapsed time per iteration (ms): 812.4 | lm loss: 8.563",
         "> context-parallel size 2 on rank4: Qwen2ForCausalLM layer3 bf16 [TP0] worker-0",
         "EI0006: getting socket times out, PTA error ERR02200 at 0x7f3c90aa1b2c",
+        "http://127.0.0.1:8080 is up",
         "allocate 68719476736 bytes; optimizer.py; plog-8812_20261128112233445.log",
     ],
 )
