@@ -26,6 +26,8 @@ QUERIES = [
     *(rule["expr"] for rule in RULES),
     *(target["expr"] for panel in BOARD["panels"] for target in panel["targets"]),
 ]
+CONTAINERFILE = DOCS / "kubernetes" / "Containerfile"
+needs_hadolint = pytest.mark.skipif(not shutil.which("hadolint"), reason="needs hadolint")
 needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="needs prometheus")
 _SERIES = re.compile(r"(ascend_doctor_\w+)(?:\{(.*?)\})?")
 
@@ -139,3 +141,14 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     units = sorted(map(str, tmp_path.glob("ascend-doctor.*")))
     done = run_program(["systemd-analyze", "verify", "--man=no", *units])
     assert "ascend-doctor" not in done.stderr
+
+
+def test_the_image_is_made_of_files_that_there_are() -> None:
+    words = re.findall(r"^COPY (.*) \S+$", CONTAINERFILE.read_text("utf-8"), re.MULTILINE)
+    assert len(words) > 3
+    assert not [path for path in " ".join(words).split() if not (DOCS.parent / path).exists()]
+
+
+@needs_hadolint
+def test_the_containerfile_is_without_a_complaint() -> None:
+    run_program(["hadolint", str(CONTAINERFILE)])
