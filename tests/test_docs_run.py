@@ -401,7 +401,8 @@ def test_what_is_told_to_type_runs(
     assert codes, output
     assert set(codes) <= set(how.codes), (codes, output)
     assert done.returncode in codes, output
-    assert "Traceback" not in output
+    # An agent of torchrun logs one if another has closed the store of their exit barrier.
+    assert "Traceback" not in re.sub(r"api\.py:\d+\] Traceback", "", output)
     assert "No such option" not in output
     assert "command not found" not in output
 
