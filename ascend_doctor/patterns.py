@@ -1,5 +1,6 @@
 """Regular expressions: compiled when first used, as half of level 0's never are; in tables."""
 
+import functools
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -34,9 +35,19 @@ def fill(pattern: str, named: dict[str, list[str]]) -> str:
 def patterns_of(module: str) -> list[re.Pattern[str]]:
     """Those of a module's file, in the order of patterns.txt beside it, behind >MODULE."""
     path = Path(module)
-    parts = "\n".join(["", *read_rows(path.with_name("patterns.txt"))]).split("\n>")
-    own = next(part for part in parts if part.startswith(f"{path.stem}\n"))
-    return [defer(row) for row in own.split("\n")[1:]]
+    return [*map(defer, _read_sections(path.with_name("patterns.txt"))[path.stem])]
+
+
+@functools.cache
+def _read_sections(table: Path) -> dict[str, list[str]]:
+    sections: dict[str, list[str]] = {}
+    name = ""
+    for row in read_rows(table):
+        if row[0] == ">":
+            name = row[1:]
+        else:
+            sections.setdefault(name, []).append(row)
+    return sections
 
 
 def read_patterns(table: Path) -> dict[str, list[str]]:

@@ -37,7 +37,7 @@ _USUAL = "pid slurm watch keep formats files redact verbose"
     type=click.FloatRange(0, 600),
     default=10,
     metavar="SECONDS",
-    help="How long to look whether a rank moves.",
+    help="How long to look whether a rank moves; four times as long for one that computes.",
 )
 @click.option(
     "--keep",
@@ -73,13 +73,13 @@ def command(
     observer = Observer(job)
     task = say(f"watching {quantity(len(job.ranks), 'rank')} for {watch:g} s")
     with TaskDisplay(STEPS, [task]) as display, display.run(task):
-        observer.watch(watch)
+        passed = observer.watch(watch)
     if observer.has_ended:
         click.echo(say("The job ended while it was watched."))
         return 0
     _describe(observer)
     if observer.goes_on:
-        click.echo(say(f"The job goes on: every rank moved within {watch:g} s."))
+        click.echo(say(f"The job goes on: every rank moved within {passed:.0f} s."))
         return 0
     if keep is None:
         with scratch.temporary() as folder:

@@ -146,8 +146,8 @@ class Observer:
         self.job = job
         self.looks = {rank.rank: Looks() for rank in job.ranks}
 
-    def watch(self, seconds: float, step: Callable[[float], None] = lambda _: None) -> None:
-        """Look about once a second; ``step`` gets the elapsed share of the time."""
+    def watch(self, seconds: float, step: Callable[[float], None] = lambda _: None) -> float:
+        """Look about once a second, and say for how many; ``step`` gets the elapsed share."""
         for rank in self.job.ranks:
             self.looks[rank.rank].began = processor_seconds(rank.pid)
         begin, number = time.monotonic(), 0
@@ -162,6 +162,7 @@ class Observer:
         for rank in self.job.ranks:
             looks = self.looks[rank.rank]
             looks.used = max(processor_seconds(rank.pid) - looks.began, 0.0) / passed
+        return passed
 
     def _factor(self) -> int:
         """More looks for a rank that computes and was seen at one place only."""

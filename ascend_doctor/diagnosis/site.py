@@ -61,7 +61,7 @@ class Site:
 
     def find_owner(self, module: str) -> str:
         """The distribution that lists a module."""
-        shape = re.compile(rf"(?m)^{module}[/.]")
+        shape = re.compile(rf"(?m)^{re.escape(module)}[/.]")
         return next(
             (e.name for e in self.python.distributions if shape.search(self._record(e))), ""
         )
