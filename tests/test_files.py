@@ -6,7 +6,13 @@ import pytest
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine import files
-from ascend_doctor.machine.files import open_emptied, read_bytes, why_not_written, write_whole
+from ascend_doctor.machine.files import (
+    open_emptied,
+    read_bytes,
+    read_start,
+    why_not_written,
+    write_whole,
+)
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -110,6 +116,16 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.close(writer)
     assert read_bytes(f"/dev/fd/{reader}", 10) == b"ours"
     os.close(reader)
+
+
+def test_a_read_ends_at_its_limit_and_closes(tmp_path: Path) -> None:
+    (tmp_path / "long").write_bytes(bytes(range(256)) * 1000)
+    whole = (tmp_path / "long").read_bytes()
+    for limit in (0, 1, 70000, 1 << 20):
+        number = os.open(tmp_path / "long", os.O_RDONLY)
+        assert read_start(number, limit) == whole[:limit]
+        with pytest.raises(OSError, match="descriptor"):
+            os.fstat(number)
 
 
 def test_a_log_is_emptied_and_no_link_followed(tmp_path: Path) -> None:

@@ -223,8 +223,9 @@ def list_names(folder: str) -> "list[str]":
 def read(path: str, limit: int = _TEXT_LIMIT) -> str:
     try:
         if os.path.isfile(path):
-            with open(path, "rb") as file:
-                return file.read(limit).decode("utf-8", "replace")
+            with open(path, "rb", 0) as file:
+                size = min(limit, os.path.getsize(path))  # what read() is asked for it allocates
+                return file.read(size).decode("utf-8", "replace")
     except OSError:
         pass
     return ""

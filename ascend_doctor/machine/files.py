@@ -15,6 +15,7 @@ from typing import Any
 from ascend_doctor.errors import DataError
 
 _LINKS = 40  # as the kernel
+_CHUNK = 1 << 15
 MAX_DEPTH = 100  # folders below one that was named
 _DESCRIPTOR = re.compile(
     r"/dev/(?:std(?P<name>in|out|err)|fd/(?P<dev>\d+))|/proc/self/fd/(?P<own>\d+)"
@@ -264,6 +265,18 @@ def open_regular(path: str) -> int:
         os.close(number)
         raise OSError(0, "not a regular file")
     return number
+
+
+def read_start(number: int, limit: int) -> bytes:
+    """Read and close. Of a setting the kernel clears as much memory as one read asks for."""
+    parts = []
+    try:
+        while limit > 0 and (part := os.read(number, min(limit, _CHUNK))):
+            parts.append(part)
+            limit -= len(part)
+    finally:
+        os.close(number)
+    return b"".join(parts)
 
 
 def append_text(path: str, text: str) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ascend_doctor.exits import describe_exhaustion
-from ascend_doctor.machine.files import open_regular
+from ascend_doctor.machine.files import open_regular, read_start
 from ascend_doctor.machine.patience import patience
 from ascend_doctor.machine.search_path import locate, trim_path
 from ascend_doctor.machine.waiting import Deadline, await_end, describe_load
@@ -194,8 +194,7 @@ class LiveMachine:
             return _gather(process, deadline * patience().factor)
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
-        with os.fdopen(open_regular(path), "rb") as file:
-            return file.read(limit).decode("utf-8", "replace")
+        return read_start(open_regular(path), limit).decode("utf-8", "replace")
 
     def status(self, path: str) -> FileStatus:
         entry = os.stat(path)
