@@ -18,7 +18,7 @@ from ascend_doctor.facts import PackageCopy
 from ascend_doctor.machine.live import Machine, exists, is_directory, read_or_none
 
 _MODULE = re.compile(r"\.(?:py|pyc|so|[\w-]+\.so)")
-_INSTALLED = ("site-packages", "dist-packages")
+_INSTALLED = ("site-packages", "dist-packages", "lib-dynload")
 
 
 class Finder(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,5 +200,5 @@ def _names(machine: Machine, folder: str) -> Sequence[str]:
 
 
 def is_installed(path: str) -> bool:
-    """Whether pip or the system installed a package: it is not a checkout."""
+    """Whether pip, the system or Python itself installed a package: it is no checkout."""
     return any(part in _INSTALLED for part in path.split("/"))

@@ -1,6 +1,7 @@
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -332,6 +333,14 @@ def test_variables_of_git_do_not_mislead(repository: Path, tmp_path: Path) -> No
     env = {"PATH": os.environ["PATH"], "GIT_DIR": str(tmp_path / "other"), "GIT_WORK_TREE": "/"}
     git = present(checkout(LiveMachine(env), str(repository)))
     assert git.dirty is False
+
+
+def test_modules_of_python_itself_hide_nothing() -> None:
+    machine = LiveMachine({"PATH": os.environ["PATH"]})
+    facts = present(python(machine, sys.executable))
+    assert "_ssl" in facts.importable
+    hidden = import_path(machine, facts).hidden
+    assert not [name for name in hidden if name.name in sys.stdlib_module_names]
 
 
 RUNS = {
