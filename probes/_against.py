@@ -66,8 +66,6 @@ class Against:
             self._states[steps] = {"weights": model.weights, **moments._asdict()}
         return self._states[steps]
 
-    # ------------------------------------------------------------ modules
-
     @contextlib.contextmanager
     def modules(self, model: Any, config: Any) -> Iterator[dict[str, Any]]:
         """``modules``: of each, in the first forward pass, its turn and its relative error.
@@ -137,8 +135,6 @@ class Against:
             ).losses
             for fault, change in reference.STEP_FAULTS.items()
         }
-
-    # ------------------------------------------------------------ gradients
 
     def gradients(self, model: Any, config: Any) -> dict[str, Any]:
         """By weight: the size of this rank's part, by how much it is off, and by which factor.

@@ -55,9 +55,6 @@ def kernels(config: Any, device: str) -> dict[str, str]:
     return kernels_used
 
 
-# ------------------------------------------------------------------ attention
-
-
 class FlashAttention(torch.nn.Module):
     """A core attention: causal, [sequence, batch, heads, width] to [sequence, batch, hidden]."""
 
@@ -142,9 +139,6 @@ def flash(query: Any, key: Any, value: Any, later: Any, scale: float) -> Any:
             *tensors, attn_mask=~later, scale=scale, enable_gqa=not on_cuda
         )
     return output.permute(2, 0, 1, 3).flatten(2)
-
-
-# ------------------------------------------------------------------ experts
 
 
 class Grouped(torch.autograd.Function):

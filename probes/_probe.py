@@ -183,8 +183,6 @@ class Probe:
         """Seconds until the deadline."""
         return float(self._wait.time_left())
 
-    # ------------------------------------------------------------ torch
-
     def torch(self) -> Any:
         """Torch with this rank's device set. Never falls back to another device."""
         with self.stage("import"):
@@ -253,8 +251,6 @@ class Probe:
         ranks = {"rank": self.rank, "world_size": self.world_size}
         return {"store": dist.PrefixStore(os.environ[PREFIX], store_of(dist)), **ranks}
 
-    # ------------------------------------------------------------ running
-
     def run(self, body: Callable[[Probe], None]) -> bool:
         """Run the body and write the result. Whether it came to its end."""
         fields: dict[str, Any] = {"ok": True}
@@ -300,8 +296,6 @@ class Probe:
         values = json.dumps(plain(self.values), default=str)
         where = f"rank {self.rank}/{self.world_size} on {self.device}"
         return f"{self.name} {where} {seconds:.2f} s {outcome}\n  {values}"
-
-    # ------------------------------------------------------------ the test seam
 
     def tampers(self, stage: str) -> bool:
         """Whether a test asks this rank to spoil a value in this stage."""

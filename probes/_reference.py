@@ -123,8 +123,6 @@ class ReferenceModel:
         self.seen: dict[str, Any] = {}
         self._draw()
 
-    # ------------------------------------------------------------ weights
-
     def _draw(self) -> None:
         kind = self.kind
         self._matrix("embedding.word_embeddings", VOCABULARY, HIDDEN)
@@ -194,8 +192,6 @@ class ReferenceModel:
 
     def trained(self) -> dict[str, Any]:
         return {name: weight for name, weight in self.weights.items() if weight.requires_grad}
-
-    # ------------------------------------------------------------ forward
 
     def losses(self, tokens: Any, labels: Any) -> tuple[Any, Any]:
         """The loss of a micro-batch, and what the balance of the experts adds to its gradient."""
@@ -307,8 +303,6 @@ class ReferenceModel:
         liked = (logits.softmax(-1).sum(0) * taken.sum(0)).sum()
         balance = BALANCE * self.kind.experts / (TOP * count * count) * liked
         return self._note(name, output.reshape(value.shape)), balance
-
-    # ------------------------------------------------------------ training
 
     def gradients(self, texts: Sequence[Any]) -> tuple[float, dict[str, Any]]:
         """The mean loss of micro-batches, and its gradients by name."""

@@ -6,6 +6,9 @@ another import of torch. Where there is none a script is started by its interpre
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import gc
 import json
 import os
 import runpy
@@ -13,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -95,6 +99,7 @@ def _become(theirs: socket.socket) -> NoReturn:
 
 def serve(orders: socket.socket) -> NoReturn:
     """Fork a process for each script that is asked for, and leave it to who asks: its parent."""
+    gc.freeze()  # a collection in a fork would copy every page
     while True:
         text, descriptors, *_ = socket.recv_fds(orders, MESSAGE, 3)
         if not text:
@@ -129,5 +134,18 @@ def _run(text: bytes, descriptors: Sequence[int]) -> NoReturn:
     sys.argv = [passed if word == PASSED else word for word in wish["command"]]
     # As an interpreter does with the folder of a script.
     sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
-    runpy.run_path(sys.argv[0], run_name="__main__")
-    sys.exit(0)
+    code: object = 1
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        code = 0
+    except SystemExit as error:
+        code = error.code
+    except BaseException as error:  # noqa: BLE001 - it ends as an interpreter does
+        sys.excepthook(type(error), error, error.__traceback__)
+    # Exit handlers of Python and of libraries run. No module is freed: the fork would copy it.
+    threading._shutdown()  # noqa: SLF001
+    atexit._run_exitfuncs()  # noqa: SLF001
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.CDLL(None).exit(code if isinstance(code, int) else int(code is not None))
+    os._exit(1)

@@ -188,8 +188,6 @@ class Training:
         weight = next(weight for _, weight in self._trained_weights()).data.view(-1)
         weight[:1] = (weight[:1].cpu().view(torch.int32) ^ 1).view(torch.float32).to(self.device)
 
-    # ------------------------------------------------------------ checkpoints
-
     def digest(self) -> str:
         """A hash of every bit of the trained weights."""
         hash_ = hashlib.sha256()

@@ -93,9 +93,6 @@ def body(probe: Probe) -> None:
         probe.measure("gdn", gated_delta_nets(core))
 
 
-# ---------------------------------------------------------------- whose it is
-
-
 def origin(name: str) -> str | None:
     """The folder that an import would take, without links."""
     folder = find_folder(name)
@@ -135,9 +132,6 @@ def distributions() -> list[str]:
     return sorted({str(package.version) for package in packages})
 
 
-# ---------------------------------------------------------------- what it takes
-
-
 def parse(path: str) -> list[ast.stmt]:
     """The statements of a file, none where there is no such file or no such Python."""
     try:
@@ -174,9 +168,6 @@ def fields(node: ast.ClassDef) -> list[str]:
     """Fields of a dataclass, those of classes that it inherits from left out."""
     targets = [statement.target for statement in node.body if isinstance(statement, ast.AnnAssign)]
     return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
-# ---------------------------------------------------------------- who calls it
 
 
 def find_refusals(folders: dict[str, str], taken: dict[str, list[str]]) -> list[dict[str, Any]]:
@@ -238,9 +229,6 @@ def in_try(node: ast.AST) -> Iterator[ast.AST]:
     ):
         for statement in node.body:
             yield from ast.walk(statement)
-
-
-# ---------------------------------------------------------------- gated delta nets
 
 
 def gated_delta_nets(core: str) -> dict[str, Any]:

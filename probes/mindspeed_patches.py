@@ -143,9 +143,6 @@ def plan(namespace: argparse.Namespace) -> dict[str, str]:
     }
 
 
-# ---------------------------------------------------------------- the cases
-
-
 def import_(_: Any, __: str) -> dict[str, Any]:
     order = Order()
     try:

@@ -129,9 +129,6 @@ def metrics(probe: Probe, torch: Any, dist: Any) -> None:
         compare(probe, "Megatron's Gloo group", {GATHERED: gathered})
 
 
-# ---------------------------------------------------------------- the children
-
-
 def spoilt(dist: Any, group: Any, outcome: dict[str, Any]) -> bool:
     """Whether spare processes failed on any rank; from here on all ranks do without them."""
     if not _spares.waiting():

@@ -355,7 +355,8 @@ for arguments in (["one"], ["kill"], ["one"]):
 def test_a_spare_process_becomes_a_script_and_then_an_interpreter_does(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "import math, os, sys\n"
+        "import atexit, math, os, sys\n"
+        "atexit.register(print, 'left')\n"
         "print(sys.argv[1:], __name__, os.environ['ASKED'], hasattr(math, 'known'),\n"
         "      sys.path[0] == os.path.dirname(__file__), flush=True)\n"
         "os.kill(os.getpid(), 9) if sys.argv[1] == 'kill' else sys.exit(3)\n"
@@ -364,10 +365,12 @@ def test_a_spare_process_becomes_a_script_and_then_an_interpreter_does(tmp_path:
     done = run_program([sys.executable, "-c", program])
     assert done.stdout.splitlines() == [
         "['one'] __main__ yes True True",
+        "left",
         "3",
         "['kill'] __main__ yes True True",
         "-9",
         "['one'] __main__ yes False True",
+        "left",
         "3",
     ]
 
