@@ -71,12 +71,11 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
 def _list_hidden(machine: Machine, python: Python) -> Iterator[ImportName]:
     """Packages that a module outside of the installed ones stands in for."""
     names = [name for name in python.importable if "." not in name and name not in NAMES]
-    library = f"{python.base_prefix}/lib"
     for name, copies_found in bare_copies(machine, python.sys_path, names).items():
         first = copies_found[0] if copies_found else None
         if not first or first.kind == "namespace" or "/opp/built-in/" in first.path:
             continue
-        if not is_installed(first.path) and not first.entry.startswith(library):
+        if not is_installed(first.path):
             yield ImportName(name=name, copies=copies_found)
 
 
