@@ -1,3 +1,5 @@
+import msgspec
+
 from ascend_doctor.facts import Distribution
 from ascend_doctor.findings import Level
 from tests.checks.levels import cannot_tell, fails, passes, remedy_of, skips, warns
@@ -41,6 +43,14 @@ def test_checkouts_and_modules_of_cann_are_no_namesakes() -> None:
     )
     passes("package-namesakes", facts)
     cannot_tell("package-namesakes", packages(healthy(), dist("te", "odd")), "odd")
+
+
+def test_two_metadata_of_one_version_are_one_copy() -> None:
+    first = dist("cryptography", "38.0.4")
+    copy = msgspec.structs.replace(first, shadowed=True)
+    passes("package-namesakes", packages(healthy(), first, copy))
+    older = msgspec.structs.replace(copy, version="3.4")
+    warns("package-namesakes", packages(healthy(), first, older), "installed twice")
 
 
 def test_nvidias_transformer_engine_is_an_error_on_an_npu() -> None:

@@ -68,7 +68,10 @@ def package_namesakes(case: Case) -> Findings:
     python = case.need(Python)
     for other in python.distributions:
         counts = python.find(other.name)
-        if other.shadowed and counts and other.location == counts.location:
+        if not (other.shadowed and counts and other.location == counts.location):
+            continue
+        # Debian keeps the metadata of some packages in two formats.
+        if other.version != counts.version:
             commands = (pip(case, "uninstall", "-y", other.name),) * 2
             yield TEXTS.finding("second-copy", commands=commands, counts=counts, other=other)
     path = case.facts.import_path
