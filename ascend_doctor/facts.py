@@ -446,7 +446,9 @@ class Python(Section, frozen=True, kw_only=True):
     """The examined interpreter. ``own``: it is the one that runs the doctor.
 
     ``by`` is what named it: --python, VIRTUAL_ENV, CONDA_PREFIX, or PATH if no environment is
-    active. ``enums_by_getattr``: it pickles members of an enum by a call of getattr.
+    active. ``enums_by_getattr``: it pickles members of an enum by a call of getattr. ``torch_abi``
+    is that of the C++ library as torch's own file tells it, asked if ATB is set up.
+    ``other_releases``: folders of other Pythons in this environment that have packages.
     """
 
     executable: str = ""
@@ -462,6 +464,8 @@ class Python(Section, frozen=True, kw_only=True):
     distributions: tuple[Distribution, ...] = ()
     importable: dict[str, bool] = {}
     enums_by_getattr: bool | None = None
+    torch_abi: int | None = None
+    other_releases: tuple[str, ...] = ()
 
     def find(self, name: str) -> Distribution | None:
         """The distribution that metadata lookups give for this normalised name."""
@@ -637,9 +641,10 @@ class HccnDevice(Part, frozen=True, kw_only=True):
     """Answers of hccn_tool for one device; "" for what is not set.
 
     ``tls``: the switch is on. ``link_ups`` counts since the start; ``link_changes`` are UP and
-    DOWN, the newest first. ``optical`` holds lines of ``-optical`` by key, asked if the link is not
-    UP. ``ports`` is for 950, where ``device`` is the index of the runtime; elsewhere it is N of
-    /dev/davinciN. ``unsupported`` are questions that this product or machine does not know.
+    DOWN, the newest first; ``link_drops`` counts DOWN of the last hour. ``optical`` holds lines of
+    ``-optical`` by key, asked if the link is not UP. ``ports`` is for 950, where ``device`` is the
+    index of the runtime; elsewhere it is N of /dev/davinciN. ``unsupported`` are questions that
+    this product or machine does not know.
     """
 
     device: int
@@ -652,6 +657,7 @@ class HccnDevice(Part, frozen=True, kw_only=True):
     tls: bool | None = None
     link_ups: int | None = None
     link_changes: tuple[str, ...] = ()
+    link_drops: int = 0
     optical: dict[str, str] = {}
     ports: tuple[HccnPort, ...] = ()
     unsupported: tuple[str, ...] = ()

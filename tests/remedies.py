@@ -13,7 +13,7 @@ import ast
 import functools
 import re
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -190,10 +190,9 @@ def _rows() -> Iterator[str]:
     unprinted = list_unprinted()
     parsed = [text for text in unprinted if not works(text)]
     yield "\n## Of remedies that no recorded machine has\n"
-    yield (
-        f"{len(unprinted) - len(parsed)} literal commands, in which X is any value, run likewise:\n"
-    )
-    yield from (f"- `{_cell(text)}`" for text in unprinted if text not in parsed)
+    names = Counter(program(text) for text in unprinted if text not in parsed)
+    yield f"{names.total()} literal commands, run likewise with X for any value:\n"
+    yield ", ".join(f"`{name}` {count}" for name, count in sorted(names.items()))
     yield f"\n## Only parsed: {len(parsed)}\n"
     yield from (f"- `{_cell(text)}`" for text in parsed) if parsed else ("None.",)
 

@@ -10,6 +10,7 @@ from ascend_doctor.collect.hccn_answers import (
     parse_address,
     parse_gateway,
     parse_link,
+    parse_link_drops,
     parse_link_stat,
     parse_net_detect,
     parse_net_health,
@@ -97,7 +98,8 @@ def _port(asked: _Questions) -> HccnDevice:
     detect = parse_net_detect(asked.ask("-netdetect"))
     gateway = parse_gateway(asked.ask("-gateway"))
     tls = parse_tls(asked.ask("-tls"))
-    ups, changes = parse_link_stat(asked.ask("-link_stat"))
+    history = asked.ask("-link_stat")
+    ups, changes = parse_link_stat(history)
     # Only if it may explain something: each question takes time.
     optical = parse_optical(asked.ask("-optical")) if link not in {None, "UP"} else {}
     return HccnDevice(
@@ -111,6 +113,7 @@ def _port(asked: _Questions) -> HccnDevice:
         tls=tls,
         link_ups=ups,
         link_changes=changes,
+        link_drops=parse_link_drops(history),
         optical=optical,
         unsupported=tuple(asked.unsupported),
         error=asked.failed,

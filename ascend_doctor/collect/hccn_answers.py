@@ -7,7 +7,8 @@ from ascend_doctor.collect.vendor_text import first, parse_frames, parse_pairs, 
 from ascend_doctor.facts import HccnPort
 from ascend_doctor.patterns import patterns_of
 
-_GATEWAY, _TLS, _CHANGE = patterns_of(__file__)
+_GATEWAY, _TLS, _CHANGE, _WHEN = patterns_of(__file__)
+_HOUR = 3600
 _UNSET = "0.0.0.0"  # noqa: S104 - an address that the tool prints, nothing is bound
 _OPTICAL = ("present", "Tx Power", "Rx Power", "TxPower", "RxPower", "Tx Los", "Rx Los")
 
@@ -50,6 +51,18 @@ def parse_tls(text: str) -> bool | None:
 def parse_link_stat(text: str) -> tuple[int | None, tuple[str, ...]]:
     """(times the link came up, changes: the newest first)."""
     return whole(first(parse_pairs(text), "link up count")), tuple(_CHANGE.findall(text))
+
+
+def parse_link_drops(text: str) -> int:
+    """How often the link went down in the hour before this answer of ``-link_stat``."""
+    times = [
+        ((month, year), ((int(day) * 24 + int(h)) * 60 + int(m)) * 60 + int(s), change)
+        for month, day, h, m, s, year, change in _WHEN.findall(text)
+    ]
+    return sum(
+        "DOWN" in change and when == times[0][0] and times[0][1] - second < _HOUR
+        for when, second, change in times
+    )
 
 
 def parse_optical(text: str) -> dict[str, str]:

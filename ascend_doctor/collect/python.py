@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ from ascend_doctor.machine.live import (
     ProgramMissing,
     exists,
     is_directory,
+    matches,
+    names_or_none,
+    read_or_none,
 )
+from ascend_doctor.provision.cann_env import ABI, TORCH_CONFIG
 
 DEADLINE = 20.0
 _SCRIPT = Path(__file__).with_name("interpreter_script.py")
@@ -96,7 +101,24 @@ def python(machine: Machine, executable: str | None = None) -> Python:
         own=_own(machine, interpreter),
         by=by,
         doctor=_doctor_packages(machine),
+        torch_abi=_abi(machine, interpreter) if machine.env.get("ATB_HOME_PATH") else None,
+        other_releases=tuple(_others(machine, interpreter)),
     )
+
+
+def _abi(machine: Machine, python: Python) -> int | None:
+    torch = python.find("torch")
+    text = read_or_none(machine, f"{torch.location}/{TORCH_CONFIG}") if torch else None
+    return next((value for value in (0, 1) if f"{ABI}={value}" in (text or "")), None)
+
+
+def _others(machine: Machine, python: Python) -> Iterator[str]:
+    if python.prefix == python.base_prefix:
+        return
+    own = "python" + ".".join(python.version.split(".")[:2])
+    for folder in matches(machine, f"{python.prefix}/lib", "python3.*"):
+        if os.path.basename(folder) != own and names_or_none(machine, f"{folder}/site-packages"):
+            yield folder
 
 
 def active(machine: Machine) -> str | None:

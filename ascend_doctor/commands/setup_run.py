@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
+from ascend_doctor.checks.python.packages import LISTED, STOPS
 from ascend_doctor.collect.snapshot import take
 from ascend_doctor.commands.accepted_checks import flags_to_accept, split_accepted
 from ascend_doctor.commands.env import environment

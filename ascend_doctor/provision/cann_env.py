@@ -11,6 +11,9 @@ from typing import NamedTuple
 from ascend_doctor.machine.live import Machine, is_directory, matches, read_or_none
 from ascend_doctor.provision.env_format import Change
 
+# Below site-packages.
+TORCH_CONFIG = "torch/share/cmake/Torch/TorchConfig.cmake"
+ABI = "_GLIBCXX_USE_CXX11_ABI"
 _TILING = "opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux"
 # The set_env.sh of CANN 8.1.RC1 (leideng/CANN-8.1.RC1@551ed27c:ascend-toolkit/set_env.sh), the
 # runtime's setenv.bash from 8.5 on (hicann/runtime@681ef761) and what that of 9.1.0 exported.
@@ -147,7 +150,7 @@ def torch_abi(machine: Machine, environment: str | None) -> int:
     (pytorch/pytorch:cmake/TorchConfig.cmake.in).
     """
     for folder in matches(machine, f"{environment}/lib", "python3*") if environment else ():
-        path = f"{folder}/site-packages/torch/share/cmake/Torch/TorchConfig.cmake"
-        if "_GLIBCXX_USE_CXX11_ABI=0" in (read_or_none(machine, path) or ""):
+        path = f"{folder}/site-packages/{TORCH_CONFIG}"
+        if f"{ABI}=0" in (read_or_none(machine, path) or ""):
             return 0
     return 1

@@ -110,7 +110,7 @@ def variations() -> list[Mutant]:
     return [
         Mutant(
             id=row["id"],
-            what=row["what"],
+            what=row["id"],
             on=row.get("machine", "healthy-a2"),
             see=(),
             change=row["change"],

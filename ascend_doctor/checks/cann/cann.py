@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall
 from ascend_doctor.findings import Level, Remedy, quantity
-from ascend_doctor.judging import Case, Findings, Texts, error, matrix_fit, warning
+from ascend_doctor.judging import Case, Findings, Texts, matrix_fit
 from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import run_image
 from ascend_doctor.judging.packages import (
@@ -142,16 +142,12 @@ def _cann_sourced(case: Case) -> Findings:
     native = case.facts.native
     fails = native is not None and "libhccl.so" in native.missing
     sourced = next((install for install in installs if install.set_env), None)
-    yield (error if fails else warning)(
-        f"{installs[0].title} is installed, but its environment is not loaded",
-        observed=f"ASCEND_HOME_PATH is unset; {list_installs(installs)}",
-        required="set_env.sh sourced in the shell that starts Python",
-        because="torch_npu does not find the libraries of CANN."
-        if fails
-        else "Operators and the Python part of CANN are not found.",
-        remedy="Source it, and put the line into the script that starts the training",
+    yield TEXTS.finding(
+        "not-loaded" if fails else "no-operators",
         commands=tuple(_scripts(case, sourced)),
         refs=(_GUIDE,),
+        first=installs[0],
+        listed=list_installs(installs),
     )
 
 
@@ -175,14 +171,11 @@ def _cann_stale(case: Case) -> Findings:
             parts=" and ".join(_IMPORTED),
         )
         return
-    yield (error if gone else warning)(
-        "The environment was made for a CANN that is gone"
-        if gone
-        else f"The environment names {quantity(len(cann.shell.stale), 'folder')} that CANN lacks",
-        observed=f"not there: {shown}{' ...' if len(cann.shell.stale) > 4 else ''}",  # noqa: PLR2004 - as cut
-        required="only folders that exist",
-        because="Their libraries and operators cannot be loaded.",
+    yield TEXTS.finding(
+        "gone" if gone else "lacks",
         remedy=_fresh(case, next(iter(cann.installs), None)),
+        count=quantity(len(cann.shell.stale), "folder"),
+        shown=shown + (" ..." if cann.shell.stale[4:] else ""),
     )
 
 

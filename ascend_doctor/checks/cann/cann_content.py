@@ -3,7 +3,16 @@
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Cann, CannComponent, CannInstall, Host, Native, Nnal, require_known
+from ascend_doctor.facts import (
+    Cann,
+    CannComponent,
+    CannInstall,
+    Host,
+    Native,
+    Nnal,
+    Python,
+    require_known,
+)
 from ascend_doctor.judging import Case, Findings, Remedy, Texts, error
 from ascend_doctor.judging.chip import container
 from ascend_doctor.judging.closed import odd_lines, require_open
@@ -13,6 +22,7 @@ from ascend_doctor.judging.packages import (
     cann_in_use,
     distribution,
     family,
+    find_distribution,
     npu_only,
     source,
 )
@@ -184,6 +194,7 @@ def _nnal(case: Case) -> Findings:
         yield TEXTS.finding(
             "other-nnal", remedy=remedy, version=version, install=install, chosen_nnal=chosen_nnal
         )
+    yield from _other_abi(case, cann.shell.atb or "", chosen_nnal)
     yield from _atb_symbols(case, chosen_nnal)
     native = case.need(Native)
     if used is not None and native.atb is not None and native.atb.path is None:
@@ -196,6 +207,14 @@ def _nnal(case: Case) -> Findings:
         )
     if chosen_nnal.version is None:
         raise Unknown(f"{chosen_nnal.root} does not tell its version")
+
+
+def _other_abi(case: Case, atb: str, nnal: Nnal) -> Findings:
+    torch, abi = find_distribution(case, "torch"), case.need(Python).torch_abi
+    if abi is None and torch and is_in_range(torch.version, ">=2.7.0.dev0"):
+        abi = 1  # all wheels of torch; from 2.8 on all of torch
+    if abi is not None and f"cxx_abi_{1 - abi}" in atb:
+        yield TEXTS.finding("other-abi", remedy=_source_nnal(nnal), atb=atb, torch=torch, abi=abi)
 
 
 def _nnal_in_use(cann: Cann) -> Nnal | None:

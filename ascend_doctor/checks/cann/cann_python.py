@@ -1,5 +1,6 @@
 """The Python side of CANN: its modules, and the packages that they import."""
 
+from ascend_doctor.checks.python.packages import LISTED, STOPS
 from ascend_doctor.facts import Cann, Python
 from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown
 from ascend_doctor.judging.packages import (
@@ -36,24 +37,6 @@ def tbe_python(case: Case) -> Findings:
             observed=f"not on the path of {case.need(Python).executable}: {', '.join(absent)}",
             commands=(source(install.set_env),) if install.set_env else (),
         )
-
-
-# CANN's Python imports: failed starts (500001) name the first group, its requirements the second.
-STOPS = {
-    "decorator": "decorator",
-    "attr": "attrs",
-    "psutil": "psutil",
-    "scipy": "scipy",
-    "sympy": "sympy",
-    "numpy": "numpy",
-}
-LISTED = {
-    "cffi": "cffi",
-    "yaml": "pyyaml",
-    "google.protobuf": "protobuf",
-    "requests": "requests",
-    "absl": "absl-py",
-}
 
 
 @TEXTS.check("cann-python-packages")

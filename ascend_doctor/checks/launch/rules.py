@@ -4,6 +4,7 @@ import ast
 import functools
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 
@@ -90,6 +91,7 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     "either": lambda value, default: default if value is None else value,
     "lower": lambda text: str(text).lower(),
     "part": lambda text, key: (pairs(str(text)) or {}).get(key),
+    "highest": lambda text, of: max(map(int, re.findall(of, str(text))), default=None),
     "overlap": lambda *texts: _overlap(*(ports(str(text)) or [] for text in texts)),
 }
 

@@ -47,6 +47,7 @@ class SettingNames(LaunchNames):
         others: dict[str, Callable[[], object]] = {
             "shown": lambda: self.shown,
             "program": lambda: self.launch.program,
+            "cores": lambda: self.case.need(Host).cpus,
             "cpus": lambda: self.case.need(Host).cpus_usable,
             "devices": lambda: device_count(self.case),
         }

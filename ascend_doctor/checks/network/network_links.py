@@ -1,5 +1,7 @@
 """The network ports inside the NPUs: links, what they reach, and their TLS switch."""
 
+import msgspec
+
 from ascend_doctor.checks.network.network import (
     HCCN_SOURCE,
     VERIFY,
@@ -10,10 +12,13 @@ from ascend_doctor.checks.network.network import (
     untold,
 )
 from ascend_doctor.facts import HccnDevice
-from ascend_doctor.judging import Case, Findings, Texts, error, spans, warning
+from ascend_doctor.judging import Case, Findings, Level, Texts, spans
 
 TEXTS = Texts("network-links")
 
+# It comes up, goes down and comes up when a device starts (samples of hccn_tool's documents).
+_DROPS_AT_START = 2
+_UNWIRED = "Ports that your server does not wire are never up."
 _DOWN = "https://github.com/vllm-project/vllm-ascend/issues/1815"
 # Init: no address to probe is set, or no probe was made yet.
 _FINE = frozenset({"Success", "Init", "Detect ip set"})
@@ -37,38 +42,42 @@ def _hccn_link(case: Case) -> Findings:
             for hccn_device in devices
             if hccn_device.device in down and hccn_device.optical
         )
-        yield (error if wired else warning)(
-            f"The network link of devices {spans(down)} is down",
-            observed="link status: DOWN" + (f"; {optics}" if optics else ""),
-            required="link status: UP",
-            because="Jobs of several servers cannot use these devices; the others are wired."
-            if wired
-            else "Jobs of several servers cannot use these devices.",
-            remedy="Check cable, optical module and switch port",
+        yield TEXTS.finding(
+            "wired-down" if wired else "all-down",
             commands=(each("-link -g", down), each("-optical -g", down)),
             refs=(_DOWN, HCCN_SOURCE),
             devices=down,
+            of=spans(down),
+            optics=f"; {optics}" if optics else "",
         )
     for hccn_device in devices:
-        yield from _histories(hccn_device)
+        yield from _histories(hccn_device, devices)
     for device, state in states.items():
         if state not in {None, "UP", "DOWN"}:
             yield TEXTS.finding("odd-state", device=device, state=state)
     yield from untold(case, "state")
 
 
-def _histories(hccn_device: HccnDevice) -> Findings:
-    ports = [f"{p.udie}/{p.port} {p.link}" for p in hccn_device.ports if p.link and p.link != "UP"]
-    if ports and len(ports) < len(hccn_device.ports):
+def _histories(hccn_device: HccnDevice, devices: tuple[HccnDevice, ...]) -> Findings:
+    down = [port for port in hccn_device.ports if port.link and port.link != "UP"]
+    if down and len(down) < len(hccn_device.ports):
+        others = [device.ports for device in devices if device is not hccn_device]
+        alone = len(others) > 1 and any(
+            all(msgspec.structs.replace(port, link="UP") in ports for ports in others)
+            for port in down
+        )
         yield TEXTS.finding(
             "ports-down",
-            observed=f"die/port: {', '.join(ports)}",
+            level=Level.WARNING if alone else None,
+            because="This port is up on all other devices." if alone else _UNWIRED,
+            observed=f"die/port: {', '.join(f'{p.udie}/{p.port} {p.link}' for p in down)}",
             refs=(HCCN_SOURCE,),
             hccn_device=hccn_device,
         )
     if hccn_device.link == "UP" and "DOWN" in hccn_device.link_changes:
         yield TEXTS.finding(
             "was-down",
+            level=Level.WARNING if hccn_device.link_drops > _DROPS_AT_START else None,
             observed=f"it came up {hccn_device.link_ups or 'several'} times since the start",
             refs=(HCCN_SOURCE,),
             hccn_device=hccn_device,

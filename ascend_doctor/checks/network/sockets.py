@@ -1,6 +1,7 @@
 """The host's interfaces and addresses, as HCCL, gloo and tensorpipe choose them."""
 
 import ipaddress
+import shlex
 from collections.abc import Iterator
 
 from ascend_doctor.facts import LOOPBACK, Environment, Host, Interface, require_known
@@ -9,9 +10,11 @@ from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.closed import odd_lines
 from ascend_doctor.judging.env_values import settings, show_values
 from ascend_doctor.judging.value_bounds import clean
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("sockets")
 
+_BRIDGE = defer(r"docker|virbr|br-[0-9a-f]{12}$")
 _FAMILY = {"HCCL_SOCKET_FAMILY"}
 _VERSIONS = {"AF_INET": {4}, "AF_INET6": {6}}
 _EI0001 = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/env_config_error_EI0001.md"
@@ -98,12 +101,17 @@ def _claims(case: Case, values: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Where this node's address is named, and the address."""
     if "HCCL_IF_IP" in values:
         yield "HCCL_IF_IP", clean(values["HCCL_IF_IP"])
-    if _is_alone(values):
-        return
     host, master = case.need(Host), values.get("MASTER_ADDR", "")
-    # gloo binds what the host's name resolves to.
-    if host.name in host.hosts and "GLOO_SOCKET_IFNAME" not in values:
+    alone = _is_alone(values)
+    # gloo binds what the host's name resolves to, and torchrun meets there.
+    if (
+        host.name in host.hosts
+        and "GLOO_SOCKET_IFNAME" not in values
+        and not (alone and case.need(Environment).interfaces is None)
+    ):
         yield f"{host.name} in /etc/hosts", host.hosts[host.name]
+    if alone:
+        return
     if values.get("NODE_RANK") == "0" or master in LOOPBACK:
         loopback = "127.0.0.1" if master in LOOPBACK else master
         yield f"MASTER_ADDR={master}", host.hosts.get(master, loopback)
@@ -125,6 +133,8 @@ def _socket_address(case: Case) -> Findings:
         parsed = address(text)
         name = "lo" if parsed and parsed.is_loopback else own.get(parsed, "")
         there = _list_interfaces(interfaces) or "none"
+        if _is_alone(values) and claim != "HCCL_IF_IP" and name:
+            continue  # a host alone reaches itself
         if parsed is not None and (not name or is_unreachable(name)):
             yield TEXTS.finding(
                 "unreachable" if name else "not-here",
@@ -163,8 +173,8 @@ def _without_address(case: Case, values: dict[str, str]) -> Findings:
 
 
 def is_unreachable(name: str) -> bool:
-    """Bridges of docker and libvirt have the same address on every host."""
-    return name == "lo" or name.startswith(("docker", "virbr"))
+    """Bridges of docker, its networks and libvirt have the same address on every host."""
+    return name == "lo" or _BRIDGE.match(name) is not None
 
 
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -203,4 +213,8 @@ def _socket_default(case: Case) -> Findings:
         yield TEXTS.finding("unusable", chosen="HCCL", observed=listed)
     if len(usable) > 1:
         listed = _list_interfaces(tuple(usable))
-        yield TEXTS.finding("first", name=usable[0].name, count=len(usable), listed=listed)
+        reach = [each.name for each in usable if not is_unreachable(each.name)]
+        name, count, bridge = usable[0].name, len(usable), reach[:1] != [usable[0].name]
+        row = "bridge-first" if bridge and reach else "first"
+        chosen = shlex.quote(reach[0] if reach else "")
+        yield TEXTS.finding(row, name=name, count=count, listed=listed, chosen=chosen)

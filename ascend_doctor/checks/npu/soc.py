@@ -3,7 +3,7 @@
 import fnmatch
 
 from ascend_doctor.facts import Npus
-from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, matrix_fit, warning
+from ascend_doctor.judging import Case, Findings, Level, Texts, Unknown, error, matrix_fit, warning
 from ascend_doctor.judging.packages import distribution, family, npu_only
 from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.schema import urls
@@ -96,7 +96,9 @@ def _soc_training(case: Case) -> Findings:
     npu_only(case)
     chip = family(case)
     if not chip.training:
-        yield TEXTS.finding("unsupported-chip", chip=chip)
+        path = case.facts.import_path
+        level = Level.ERROR if path and path.find("mindspeed").copies else None
+        yield TEXTS.finding("unsupported-chip", level=level, chip=chip)
     behaviour = case.catalog.component("mindspeed").behaviour("no-first-generation", "master")
     if chip.network == "planes" and behaviour is not None:
         yield TEXTS.finding(

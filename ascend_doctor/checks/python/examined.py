@@ -11,6 +11,11 @@ TEXTS = Texts("examined")
 @TEXTS.check("examined-python")
 def _name_python(case: Case) -> Findings:
     python = case.need(Python)
+    if python.other_releases and not python.importable.get("torch"):
+        yield TEXTS.finding(
+            "other-release", folders=", ".join(python.other_releases), python=python
+        )
+        return
     if python.own:
         return
     if python.doctor is None or "torch_npu" not in python.doctor.packages:

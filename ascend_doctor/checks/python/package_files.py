@@ -10,6 +10,7 @@ TEXTS = Texts("package-files")
 # The record of an installed package (PEP 376, PEP 427).
 _RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
 _MODULES = {"torch": "torch", "torch-npu": "torch_npu"}
+_WITH_PATH = ("mindspeed", "mcore_bridge", "megatron_adaptor")
 _SHOWN = 4
 _OPTIONAL = ("_bz2", "_ctypes", "_lzma", "_sqlite3", "_ssl", "zlib")
 
@@ -67,6 +68,13 @@ def _package_files(case: Case) -> Findings:
         if not distribution.version:
             again = _install_again(case, distribution)
             yield TEXTS.finding("no-version", remedy=again, refs=(_RECORD,), name=distribution.name)
+        module = distribution.name.replace("-", "_")
+        path = case.facts.import_path
+        if module in _WITH_PATH and path and not path.find(module).copies:
+            places = ", ".join(filter(None, (distribution.location, distribution.direct_url)))
+            yield TEXTS.finding(
+                "no-module", distribution=distribution, module=module, places=places
+            )
     looked = [
         distribution
         for distribution in python.distributions

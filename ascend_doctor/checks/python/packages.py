@@ -16,6 +16,24 @@ TEXTS = Texts("packages")
 
 # The place of CANN's modules below its root, whose name may differ from the listed one.
 _OF_CANN = "/python/site-packages"
+# Distributions by the modules that CANN's Python imports; failed starts (500001) name the first
+# group, its requirements the second.
+STOPS = {
+    "decorator": "decorator",
+    "attr": "attrs",
+    "psutil": "psutil",
+    "scipy": "scipy",
+    "sympy": "sympy",
+    "numpy": "numpy",
+}
+LISTED = {
+    "cffi": "cffi",
+    "yaml": "pyyaml",
+    "google.protobuf": "protobuf",
+    "requests": "requests",
+    "absl": "absl-py",
+}
+OWNERS = STOPS | LISTED
 _MINDSPEED = ("mindspeed", "mindspeed-llm", "mindspeed-rl")
 
 
@@ -41,15 +59,12 @@ def _cann_roots(case: Case) -> tuple[str, ...]:
 def mindspeed_placeholder(case: Case) -> Findings:
     for hazard, distribution in hazards(case):
         if hazard.name in _MINDSPEED:
-            yield error(
-                f"{distribution.name} {distribution.version} is a placeholder without the code",
-                observed=f"{distribution.name} {distribution.version} in {distribution.location}",
-                required="an installation from the git repository",
-                because="pip takes it for the real one, and there is nothing in it to import.",
-                remedy=f"Remove it, then install {hazard.want or 'the checkout'} at the "
-                "branch that fits your Megatron-LM",
+            yield TEXTS.finding(
+                "placeholder",
                 commands=(pip(case, "uninstall", "-y", distribution.name),),
                 refs=urls(hazard.sources),
+                distribution=distribution,
+                want=hazard.want or "the checkout",
             )
 
 
@@ -66,6 +81,16 @@ def package_namesakes(case: Case) -> Findings:
                 hazard=hazard,
             )
     python = case.need(Python)
+    for module, owner in OWNERS.items():
+        wrong = find_distribution(case, normalised(module))
+        if wrong and wrong.name != owner and python.importable.get(module):
+            commands = (
+                pip(case, "uninstall", "-y", wrong.name),
+                pip(case, "install", "--force-reinstall", "--no-deps", owner),
+            )
+            yield TEXTS.finding(
+                "two-owners", commands=commands, wrong=wrong, module=module, owner=owner
+            )
     for other in python.distributions:
         counts = python.find(other.name)
         if not (other.shadowed and counts and other.location == counts.location):

@@ -26,6 +26,15 @@ def _number(copy: PackageCopy) -> str:
 def megatron_two_copies(case: Case) -> Findings:
     package_copies = copies(case, "megatron")
     trees = [copy for copy in package_copies if "core" in copy.parts]
+    first = package_copies[0]
+    if trees and first.kind != "namespace" and "core" not in first.parts:
+        owner = find_distribution(case, "megatron-lm")
+        yield TEXTS.finding(
+            "hides-core",
+            commands=(pip(case, "uninstall", "-y", owner.name),) if owner else (),
+            first=first,
+            tree=trees[0],
+        )
     taken = core(case)
     mixed = _mixture(package_copies, taken)
     if mixed is not None:
@@ -90,7 +99,7 @@ def megatron_path(case: Case) -> Findings:
             "megatron-lm-2", remedy=_clone(case), refs=(SWIFT_ON_NPUS,), value=value
         )
         return
-    if not f"{taken.path}/".startswith(f"{value.rstrip('/')}/"):
+    if posixpath.dirname(taken.path) != value.rstrip("/"):
         yield TEXTS.finding(
             "megatron-lm", remedy=prepend(value), refs=(SWIFT_ON_NPUS,), taken=taken, value=value
         )
@@ -113,8 +122,9 @@ def megatron_training(case: Case) -> Findings:
         winner(package_copies, "training") is None
         and case.need(ImportPath).find("mindspeed").copies
     ):
-        yield warning(
-            "megatron.training is missing: only megatron.core is installed",
+        yield (error if taken.git else warning)(
+            "megatron.training is missing: only megatron.core is "
+            + ("in this checkout" if taken.git else "installed"),
             observed="; ".join(f"{copy.path}: {', '.join(copy.parts)}" for copy in package_copies),
             required="a Megatron-LM checkout on PYTHONPATH",
             because="MindSpeed-LLM and scripts that use megatron.training fail at import.",

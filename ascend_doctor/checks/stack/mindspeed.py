@@ -4,7 +4,7 @@ import shlex
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import ImportPath
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, matrix_fit, note, warning
+from ascend_doctor.judging import Case, Findings, Level, Remedy, Texts, matrix_fit, note, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, pip
 from ascend_doctor.judging.source_trees import (
     copies,
@@ -98,17 +98,11 @@ def python_megatron(case: Case) -> Findings:
     for relation in matrix_fit.relations(case, row, "python"):
         if relation.fit == "bad":
             fails = is_in_range(version, ">=0.18.0.dev0")
-            yield (error if fails else warning)(
-                f"Megatron-core {version} needs Python {relation.range_text}, "
-                f"this is {relation.have}",
-                observed=f"Python {relation.have}",
-                required=f"Python {relation.range_text}",
-                because="megatron.training imports typing.override, which this Python lacks."
-                if fails
-                else "The release declares it; whether a checkout runs all the same is not "
-                "documented.",
-                remedy=f"Make the environment with Python {relation.range_text}",
+            yield TEXTS.finding(
+                "no-override" if fails else "other-python",
                 refs=relation.refs,
+                version=version,
+                relation=relation,
             )
 
 
@@ -133,12 +127,12 @@ def mindspeed_stack(case: Case) -> Findings:
     )
     other = [relation for relation in relations if relation.fit in ("doubt", "bad")]
     if other:
-        yield note(
-            f"MindSpeed {row.version} is documented with other versions: "
-            + ", ".join(f"{relation.need.component} {relation.range_text}" for relation in other),
-            observed=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
-            because="Other sets are in use as well; this one has fewer reports behind it.",
+        yield TEXTS.finding(
+            "other-set",
             refs=urls(row.sources),
+            row=row,
+            asked=", ".join(f"{each.need.component} {each.range_text}" for each in other),
+            here=", ".join(f"{each.need.component} {each.have}" for each in other),
         )
 
 
@@ -152,7 +146,9 @@ def megatron_adaptor(case: Case) -> Findings:
         name for name in ("megatron_adaptor", "transformer_engine") if not path.find(name).copies
     ]
     if absent:
-        yield TEXTS.finding("absent-adaptor", absent=" and ".join(absent), lacks=", ".join(absent))
+        level = Level.ERROR if absent[0] == "megatron_adaptor" else None
+        lacks = ", ".join(absent)
+        yield TEXTS.finding("absent-adaptor", level=level, absent=" and ".join(absent), lacks=lacks)
 
 
 @TEXTS.check("mcore-bridge-range")

@@ -4,8 +4,8 @@ import shlex
 
 import msgspec
 
-from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
 from ascend_doctor.checks.probes.run_failures import failures, ran, report_late
+from ascend_doctor.checks.python.packages import LISTED, STOPS
 from ascend_doctor.checks.python.torch_import import AUTOLOAD_REF, OF_CANN, load_cann
 from ascend_doctor.errors import Unknown
 from ascend_doctor.judging import Case, Finding, Findings, Level, Remedy, Texts, error, note
