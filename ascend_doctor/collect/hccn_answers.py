@@ -8,8 +8,7 @@ from ascend_doctor.facts import HccnPort
 from ascend_doctor.patterns import patterns_of
 
 _GATEWAY, _TLS, _CHANGE, _WHEN = patterns_of(__file__)
-_HOUR = 3600
-_UNSET = "0.0.0.0"  # noqa: S104 - an address that the tool prints, nothing is bound
+_UNSET, _HOUR = "0.0.0.0", 3600  # noqa: S104 - an address that the tool prints
 _OPTICAL = ("present", "Tx Power", "Rx Power", "TxPower", "RxPower", "Tx Los", "Rx Los")
 
 

@@ -112,7 +112,7 @@ def test_a_stack_that_mindspeed_does_not_document_is_a_note() -> None:
 
 def test_missing_layers_of_0_17_are_named() -> None:
     facts = mindspeed(healthy(), branch="core_r0.17.0")
-    warns("megatron-adaptor", facts, "megatron_adaptor and transformer_engine")
+    fails("megatron-adaptor", facts, "megatron_adaptor and transformer_engine")
     facts = imports(facts, "megatron_adaptor", copy("/a/megatron_adaptor", "/a"))
     warns("megatron-adaptor", facts, "missing: transformer_engine")
     skips("megatron-adaptor", healthy())

@@ -51,7 +51,7 @@ def test_910b_without_a_digit() -> None:
 
 def test_chips_that_mindspeed_does_not_support() -> None:
     findings = run("soc-training", chip("310P3"))
-    assert [finding.level for finding in findings] == [Level.WARNING, Level.OK]
+    assert [finding.level for finding in findings] == [Level.ERROR, Level.OK]
     findings = run("soc-training", chip("910B"))
     assert [finding.level for finding in findings] == [Level.WARNING, Level.OK]
     assert "first generation" in findings[0].title

@@ -64,7 +64,7 @@ def test_each_name_of_a_condition_is_a_variable_an_option_or_of_the_chip() -> No
     for file in FILES:
         texts = read_texts(file)
         own = {*texts.names, *catalog.variables.list_names(), *options, *chip, "chip"}
-        own |= {"program", "shown"}
+        own |= {"program", "shown", "cores", "devices"}
         for check in texts.checks.values():
             for row in (row for row in check.findings.values() if row.when):
                 parts = (row.title, row.observed, row.required, row.because, row.remedy)

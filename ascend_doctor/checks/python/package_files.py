@@ -3,6 +3,7 @@
 from ascend_doctor.facts import Distribution, ImportPath, Python
 from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts, Unknown, first_of
 from ascend_doctor.judging.chip import ascend
+from ascend_doctor.judging.closed import list_import_places, require_open
 from ascend_doctor.judging.packages import npu_only, pip, torch_wanted
 
 TEXTS = Texts("package-files")
@@ -70,11 +71,10 @@ def _package_files(case: Case) -> Findings:
             yield TEXTS.finding("no-version", remedy=again, refs=(_RECORD,), name=distribution.name)
         module = distribution.name.replace("-", "_")
         path = case.facts.import_path
-        if module in _WITH_PATH and path and not path.find(module).copies:
-            places = ", ".join(filter(None, (distribution.location, distribution.direct_url)))
-            yield TEXTS.finding(
-                "no-module", distribution=distribution, module=module, places=places
-            )
+        lost = distribution.editable and path and not path.find(module).copies
+        if lost and module in _WITH_PATH:
+            require_open(case, *list_import_places(case))
+            yield TEXTS.finding("no-module", distribution=distribution, module=module)
     looked = [
         distribution
         for distribution in python.distributions
