@@ -28,9 +28,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A piece of a section."""
 
 
-# ---------------------------------------------------------------- host
-
-
 class Container(Part, frozen=True, kw_only=True):
     """``kind`` is docker, podman, kubernetes, containerd, lxc or "container" where unnamed."""
 
@@ -122,9 +119,6 @@ class Storage(Section, frozen=True, kw_only=True):
         return self.mounts[max(points, key=len)].split(",") if path and points else []
 
 
-# ---------------------------------------------------------------- driver
-
-
 class DeviceNode(Part, frozen=True, kw_only=True):
     """A device file. ``number`` is N of /dev/davinciN; ``kind`` is device, vdevice or manager."""
 
@@ -209,9 +203,6 @@ class Driver(Section, frozen=True, kw_only=True):
     @property
     def present(self) -> bool:
         return bool(self.nodes or self.pci or self.version or self.install_info)
-
-
-# ---------------------------------------------------------------- NPUs
 
 
 class Usage(Part, frozen=True, kw_only=True):
@@ -330,9 +321,6 @@ class Npus(Section, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-# ---------------------------------------------------------------- CANN
-
-
 class CannComponent(Part, frozen=True, kw_only=True):
     """A folder of the toolkit. ``public`` is the release it belongs to, ``version`` as written.
 
@@ -410,9 +398,6 @@ class Cann(Section, frozen=True, kw_only=True):
         return next((install for install in self.installs if install.root == self.active), None)
 
 
-# ---------------------------------------------------------------- Python
-
-
 class Distribution(Part, frozen=True, kw_only=True):
     """An installed distribution, by its metadata alone.
 
@@ -479,9 +464,6 @@ class Python(Section, frozen=True, kw_only=True):
         )
 
 
-# ---------------------------------------------------------------- native
-
-
 class Needed(Part, frozen=True, kw_only=True):
     """A NEEDED entry and where the loader finds it. ``path`` is None if it finds nothing.
 
@@ -531,9 +513,6 @@ class Native(Section, frozen=True, kw_only=True):
         return tuple(
             needed.name for needed in self.needed if needed.path is None and needed.at_import
         )
-
-
-# ---------------------------------------------------------------- import path
 
 
 class GitState(Part, frozen=True, kw_only=True):
@@ -586,9 +565,6 @@ class ImportPath(Section, frozen=True, kw_only=True):
             (import_name for import_name in self.names if import_name.name == name),
             ImportName(name=name),
         )
-
-
-# ---------------------------------------------------------------- environment and network
 
 
 class Interface(Part, frozen=True, kw_only=True):
@@ -747,9 +723,6 @@ class BuildLocks(Section, frozen=True, kw_only=True):
     """Locks below the folder where torch compiles extensions; ``source`` is the folder."""
 
     locks: tuple[BuildLock, ...] = ()
-
-
-# ---------------------------------------------------------------- snapshot
 
 
 class Spot(Part, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.facts import Host, Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.findings import Finding, Level, Place, Remedy
 from ascend_doctor.render import issue
 from ascend_doctor.render.formats import json as json_format
 from ascend_doctor.render.formats import markdown
@@ -251,6 +251,18 @@ def test_checks_that_could_not_tell_for_one_reason_are_one_complaint() -> None:
     assert len(json.loads(json_format.render(whole))["findings"]) == 6
     folded, unfolded = text_format.render(whole), text_format.render(whole, verbose=True)
     assert (folded.count("\n? "), unfolded.count("\n? ")) == (4, 5)
+
+
+def test_one_reason_at_many_places_is_told_once() -> None:
+    where = [Place(file=f"{number}.sh", line=number) for number in range(1, 9)]
+    same = [finding(Level.ERROR, title="Two", location=spot) for spot in where]
+    text = text_of(*same)
+    assert text.count("Two") == 1
+    assert "Also at   2.sh:2:1, 3.sh:3:1, 4.sh:4:1, 5.sh:5:1, 6.sh:6:1 and 2 more" in text
+    assert "8 errors" in text
+    assert text_of(*same, verbose=True).count("Two") == len(where)
+    other = finding(Level.ERROR, title="Two", observed="3", location=where[0])
+    assert text_of(*same, other).count("Two") == 2
 
 
 def test_what_is_folded_keeps_the_nodes_of_a_fleet() -> None:

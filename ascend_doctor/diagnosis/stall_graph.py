@@ -79,8 +79,6 @@ class StallGraph:
             return False
         return theirs.operation != head.operation or self.heads.get(member) is not theirs
 
-    # ------------------------------------------------------------ sends and receives
-
     def _wait_for_peer(self, rank: int, head: TracedCall, group: TracedGroup) -> None:
         exchanges = self._exchanges(rank, head, group)
         if not exchanges:

@@ -253,8 +253,6 @@ class _Walker:
         inner.walk()
         self._state = inner._state
 
-    # ------------------------------------------------------------ statements
-
     def run(self, node: Any, depth: int) -> None:
         if depth > _MOST_DEPTH or len(self.shell_commands) >= _MOST_COMMANDS:
             return
@@ -631,8 +629,6 @@ class _Walker:
                 state.folder,
             )
         )
-
-    # ------------------------------------------------------------ words and values
 
     def _items(self, array: Any) -> list[Word]:
         return [word for child in array.named_children for word in self._words(child)]

@@ -146,8 +146,7 @@ def _remedy_of_line(
     finding: Finding, names: list[str], places: Mapping[str, Place]
 ) -> Remedy | None:
     if finding.check == "variables-misspelt":
-        line = places[names[0]].line
-        return Remedy(summary=f"If you meant {finding.required}, write that in line {line}")
+        return Remedy(summary=f"If you meant {finding.required}, write that")
     for count in range(1, len(names) + 1):
         if finding.remedy == unset(*names[:count]):
             sets = names[:count]

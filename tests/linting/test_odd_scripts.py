@@ -103,6 +103,14 @@ def test_no_odd_configuration_is_green(name: str) -> None:
     assert worst("ppo.yaml", CONFIGURATIONS[name]) >= Level.UNKNOWN
 
 
+def test_a_mapping_of_another_program_around_verls_keys_is_no_mistake() -> None:
+    own = "actor_rollout_ref: {rollout: {name: vllm}}\n"
+    handed_on = f"{own}appended: {{actor_rollout_ref: {{rollout: {{trust_remote_code: true}}}}}}\n"
+    assert worst("ppo.yaml", handed_on) is Level.UNKNOWN
+    misspelt = own.replace("name:", "gpu_memory_utilisation:")
+    assert worst("ppo.yaml", misspelt) is Level.ERROR
+
+
 @pytest.mark.parametrize("text", ["'$L $O'", '"$L $O"', '"\\$L $O"'])
 def test_a_mistake_in_what_another_shell_expands_has_its_line(text: str) -> None:
     script = (

@@ -319,8 +319,12 @@ def run_verl_keys(case: Case) -> Findings:
     added = {name.replace("-", "_") for name in case.catalog.megatron_options}
     whole = verl and is_colocated(launch.module) and "main_" in launch.module
     absent = [key for key in launch.keys if key[0] != "+" and not has_key(keys, key)]
-    # With several, groups of another configuration are chosen, or it is a fork.
-    fork = not whole or len(absent) > 1
+    # With several, groups of another configuration are chosen, or it is a fork. A file with a
+    # mapping that verl lacks is handed on by another program.
+    strangers = [key for key in absent if not has_key(keys, key.partition(".")[0])]
+    spots = (launch.places.get(f"key {key}") for key in strangers)
+    handed = any(spot and spot.file.endswith((".yaml", ".yml")) for spot in spots)
+    fork = not whole or handed or len(absent) > 1
     for key in launch.keys:
         name, strict = key.lstrip("+"), verl and key[0] != "+"
         if not strict and not has_key(keys, name.partition(".")[0]):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Sequence
 
-from ascend_doctor.findings import Finding, Level
+from ascend_doctor.findings import Finding, Level, first_of
 from ascend_doctor.render.columns import pad, width
 from ascend_doctor.render.excerpt import draw
 from ascend_doctor.render.fields import describe_consequence, fields, first_step
@@ -17,6 +17,7 @@ _COMMAND = 14
 _SUBJECT = 20
 _MEASURES = 2  # the first level that asks a device
 _START = "Start here: "
+_PLACES = 5
 _NAME, _CELL = 24, 9  # columns of the matrix of pairs
 
 
@@ -88,21 +89,34 @@ class _TextPage(Page):
                 self.rows += [head, *more]
 
     def findings(self, report: Report, *, verbose: bool) -> None:
-        """Every complaint; unless verbose, a warning beside an error shows only its remedy."""
+        """Every complaint, those of one reason once; verbose: each.
+
+        Unless verbose, a warning beside an error shows only its remedy.
+        """
         shown = report.unfolded if verbose else report.complaints
         failing = bool(shown) and shown[0].level is Level.ERROR
+        alike: dict[object, list[Finding]] = {}
         for finding in shown:
+            alike.setdefault(id(finding) if verbose else _reason(finding), []).append(finding)
+        for finding, *others in alike.values():
             short = failing and not verbose and finding.level is Level.WARNING
             consequences = () if verbose else report.consequences(finding)
-            self.finding(finding, consequences, verbose=verbose, short=short)
+            places = [str(other.location) for other in others]
+            self.finding(finding, consequences, places, verbose=verbose, short=short)
 
     def finding(
-        self, finding: Finding, consequences: Sequence[Finding], *, verbose: bool, short: bool
+        self,
+        finding: Finding,
+        consequences: Sequence[Finding],
+        places: Sequence[str] = (),
+        *,
+        verbose: bool,
+        short: bool,
     ) -> None:
         self.rows.append("")
         self.title(finding.level, finding.title, finding.check)
         hidden = {"Found", "Expected", "Why"} if short else set()
-        self._fields(finding, hidden if verbose else {*hidden, "Source"})
+        self._fields(finding, places, hidden if verbose else {*hidden, "Source"})
         for command in finding.remedy.commands if finding.remedy else ():
             rows = lines(command)
             # No prompt, and continued lines may be indented; a here-document may not.
@@ -114,7 +128,7 @@ class _TextPage(Page):
             self.quote(label, describe_consequence(consequence, self.say))
             label = ""
 
-    def _fields(self, finding: Finding, hidden: Collection[str]) -> None:
+    def _fields(self, finding: Finding, places: Sequence[str], hidden: Collection[str]) -> None:
         before = ""
         for label, text in fields(finding):
             if label in hidden:
@@ -124,6 +138,8 @@ class _TextPage(Page):
             if label == "At" and finding.excerpt and finding.location:
                 number = finding.location.line
                 self.rows += draw(finding.excerpt, number, self.width, ascii_only=self.ascii_only)
+            if label == "At" and places:
+                self.field("Also at", first_of(places, _PLACES))
 
     def pairs(self, report: Report) -> None:
         if report.fleet is None and not report.snapshot.probes:
@@ -207,6 +223,15 @@ class _TextPage(Page):
             self.dim(self.say("-v shows what was found on which node, and what to do about it."))
         if report.redacted:
             self.pseudonyms(*(("Addresses",) if report.fleet else ()))
+
+
+def _reason(finding: Finding) -> object:
+    """What findings at several places have in common; unknown values differ by their lines."""
+    if finding.location is None:
+        return id(finding)
+    observed = "" if finding.level is Level.UNKNOWN else finding.observed
+    parts = (finding.check, finding.level, finding.title, observed, finding.because)
+    return (*parts, finding.required, finding.remedy, finding.because_of)
 
 
 _DEVICES = {"npu": "device npu", "cpu": "device cpu", "cuda": "device cuda"}
