@@ -101,11 +101,13 @@ def _collect_unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: 
         return msgspec.structs.replace(
             finding, level=Level.OK, title="No check needs the values that are not known"
         )
+    checks = quantity(len(abstained), "check")
     return msgspec.structs.replace(
         finding,
         level=Level.SKIPPED if allowed else Level.UNKNOWN,
-        title=f"{quantity(len(abstained), 'check')} could not judge this launch"
-        + (" (--allow-unresolved)" if allowed else ""),
+        title=f"{checks} could not judge this launch (--allow-unresolved)"
+        if allowed
+        else f"{checks} could not judge this launch",
         because=f"Not judged: {', '.join(abstained)}.",
     )
 
