@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 from operator import not_
 from typing import NamedTuple, TypeAlias
 
@@ -55,7 +55,8 @@ def classify(raised: Raised) -> str:
         return "python-environment-variable"
     if kind and not of_python:
         return kind
-    if _lacks_own_library(raised) or (IS["damaged"].fullmatch(name) and find_file(raised)):
+    damaged = _is_of_bytecode(raised) or _lacks_own_library(raised)
+    if damaged or (IS["damaged"].fullmatch(name) and find_file(raised)):
         return "python-damaged-file"
     refused = _classify_refusal(name, message) if IS["refusals"].fullmatch(name) else ""
     kind = refused or _classify_name(name) or _classify_import(message)
@@ -119,7 +120,12 @@ def _starts_anew(raised: Raised) -> bool:
 def _lacks_own_library(raised: Raised) -> bool:
     package = next((frame.package for frame in reversed(raised.frames) if frame.package), "")
     match = IS["library"].search(raised.message)
-    return match is not None and match["stem"] in package
+    there = ".so: cannot open" in raised.message and IS["site"].match(find_file(raised))
+    return bool(there) or (match is not None and match["stem"] in package)
+
+
+def _is_of_bytecode(raised: Raised) -> bool:
+    return bool(raised.frames) and raised.frames[-1].function == "_compile_bytecode"
 
 
 def _find_variable(raised: Raised) -> str:
@@ -130,8 +136,11 @@ def _find_variable(raised: Raised) -> str:
 
 def find_file(raised: Raised) -> str:
     """The file that the message names, else the innermost source line."""
-    if raised.name != "UnicodeDecodeError" and (match := IS["named"].search(raised.message)):
-        return match["path"]
+    if _is_of_bytecode(raised) and raised.own:
+        return raised.own[-1].file.rpartition("/")[0] + "/__pycache__"
+    for text in (raised.message.partition("\n")[0], raised.message):
+        if raised.name != "UnicodeDecodeError" and (match := IS["named"].search(text)):
+            return match["path"]
     texts = [raised.message, *(frame.source for frame in reversed(raised.frames)), raised.outer]
     return next((match["path"] for text in texts if (match := IS["path"].search(text))), "")
 
@@ -150,7 +159,7 @@ class Describer:
     _sites: dict[str, Site] = field(default_factory=dict)
 
     def describe(self, raised: Raised) -> Reading:
-        kind = classify(raised)
+        kind, call = classify(raised), first_line(self._user(raised).source)
         rule = {
             "python-syntax": self._reinstall,
             "python-damaged-file": self._reinstall,
@@ -170,7 +179,7 @@ class Describer:
             "python": self._python(raised),
             "importer": self._importer(raised),
             "source": first_line(raised.frames[-1].source) if raised.frames else "",
-            "file": find_file(raised) or "the file",
+            "file": find_file(raised) or (f"the file of `{call}`" if call else "the file"),
         }
         variant, more = rule(raised)
         known = kind != OTHER
@@ -184,21 +193,21 @@ class Describer:
             words["newer"] = words["importer"]
             variant += "-stack" if words["importer"].replace("_", "-") in {"", *stack} else ""
         where = f"{raised.name} is raised{words['where']}"
+        stated = f"{where}, in `{call}`" if call else where
         if kind == OTHER:
             message = f": {words['message']}" if raised.message else ""
-            source = first_line(self._user(raised).source)
-            then = f" The call is `{source}`." if source else ""
+            then = f" The call is `{call}`." if call else ""
             then += f" It leads to {first_line(raised.outer)}." if raised.outer else ""
             if "::" in raised.type and not raised.frames:
                 then += " PYTHONFAULTHANDLER=1 shows the line of Python."
-            return Reading(where, f"{where}{message}.{then}", "", where)
+            return Reading(where, f"{where}{message}.{then}", "", stated)
         variants = self.matrix.failures[kind].variants
         whole = variant.removesuffix("-stack")
         names = (variant, whole, whole.partition("-")[0], "usual")
         texts = next(variants[name] for name in names if name in variants)
         title, cause, fix = (text.format_map(words | more) for text in texts)
         cause += self._name_release(raised, kind, more) if known else f" {fix}"
-        return Reading(title, cause, fix, where)
+        return Reading(title, cause, fix, stated)
 
     def _python(self, raised: Raised) -> str:
         return self.binary if raised.python == "python" and self.binary else raised.python
@@ -225,22 +234,44 @@ class Describer:
         yield from _find_mixture(raised, self.launcher, self.package_of)
         if (site := self._site(raised)) is None:
             return
+        yield from self._look_around(raised, kind, words, site)
+        yield from self._look_within(raised, words, site)
+
+    def _look_around(
+        self, raised: Raised, kind: str, words: Mapping[str, str], site: Site
+    ) -> Iterator[_Seen]:
+        """A file or a copy in front of a package, a folder that is gone."""
         package, module = words.get("package", ""), words.get("module", "")
         folder = raised.frames[0].file.rpartition("/")[0] if raised.frames else ""
         root = module.partition(".")[0]
         known = root in sys.stdlib_module_names or site.find(package)
         file = site.find_module(folder, root) if root and folder else ""
+        named = {"root": root, "module": module, "package": self.distribution(module)}
         if file.endswith(f"/{root}.py") and known:
-            named = {"root": root, "module": module, "package": self.distribution(module)}
             yield "python-missing-module", "hidden", named
         elif file and kind == "python-attribute" and not known:
             yield kind, "project", {**words, "file": file}
-        names = dict.fromkeys((package, words["importer"], words.get("other", "")))
+        if kind == "python-missing-module":
+            for moved, place in site.find_moved(root, package):
+                yield kind, "moved", {**named, "package": moved, "folder": place}
+        if IS["copied"].fullmatch(kind):
+            for copy in (file.rpartition("/")[0], *_tree(raised)):
+                if (name := copy.rpartition("/")[2]) and site.has_copy(copy):
+                    yield "python-missing-module", "copy", {"folder": copy, "package": name}
+
+    def _look_within(self, raised: Raised, words: Mapping[str, str], site: Site) -> Iterator[_Seen]:
+        """Damage of a package, a requirement that is not met."""
+        names = dict.fromkeys((words.get("package", ""), words["importer"], words.get("other", "")))
         owners = [each for each in map(site.find, filter(None, names)) if each]
+        stated = filter(None, map(site.find, IS["stated"].findall(raised.message)))
         yield from (
-            _describe_damage(file, each) for each in owners if (file := site.find_damage(each))
+            _describe_damage(file, each)
+            for each in (*owners, *stated)
+            if (file := site.find_damage(each))
         )
-        involved = [site.find(self.package_of(frame)) for frame in raised.frames if frame.package]
+        # What the program's own function raised in a package is none of that package's callers.
+        inner = takewhile(lambda frame: frame.package or frame.passes_on, reversed(raised.frames))
+        involved = [site.find(self.package_of(frame)) for frame in inner if frame.package]
         for each in owners:
             for asked, other in site.find_unmet(each):
                 if other in (*owners, *involved):
@@ -280,7 +311,8 @@ class Describer:
     def where(self, raised: Raised) -> str:
         """The lines of the user and of a package."""
         if not raised.own:
-            return ""
+            user = self._user(raised)
+            return f" at {user.location}" if user.file else ""
         last = raised.own[-1]
         if package := self.package_of(last):
             return f" in {package} at {last.location}{self._user(raised).origin}"
@@ -360,6 +392,8 @@ class Describer:
         words = {**match.groupdict(""), "package": package, "folder": folder}
         variant = "usual" if importer else "own"
         source = TracebackFrame(file=file)
+        if _is_of_python(raised):
+            return "standard", words
         if file == "unknown location":
             variant = "namespace"
         # A file of the project may be between.
@@ -463,6 +497,13 @@ class Describer:
         dotted = self.distribution(owner) if "." in owner else ""
         words["package"] = (within and within[-1]) or dotted or self._find_import(raised, owner)
         return ("object" if words["package"] else "own"), words
+
+
+def _tree(raised: Raised) -> Iterator[str]:
+    """The folders of the innermost line, if it is none of an installed package."""
+    folder = raised.own[-1].file if raised.own and not raised.own[-1].package else ""
+    while folder := folder.rpartition("/")[0]:
+        yield folder
 
 
 def _longest(rows: Mapping[str, str], module: str) -> str:

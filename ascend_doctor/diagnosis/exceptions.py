@@ -161,8 +161,9 @@ def _own_rows(before: Sequence[str], last: str) -> tuple[Sequence[str], str, Seq
     """The rows of the last traceback, what caused it, and the rows that it is quoted in."""
     heads = [number for number, row in enumerate(before) if _HEAD in row or IS["test"].match(row)]
     if not heads:
-        # A SyntaxError of the started file has none.
-        return before[-6:], "", ()
+        # A SyntaxError of the started file has none, and a progress bar may be before one.
+        indented = sum(1 for _ in takewhile(lambda row: row[:1].isspace(), reversed(before)))
+        return before[-max(indented, 6) :], "", ()
     head = heads[-1]
     links = (number for number in range(len(before) - 1, -1, -1) if _links(before[number]))
     link = next(links, -1)

@@ -316,7 +316,8 @@ def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
             evidence=evidence(seen.first),
         )
     ended = None if ranks else _by_summary(ledger, frozenset())
-    if ended and "signal 9" in ended.reason:
+    own = [each for each in ledger.ended.values() if each.code != -signal.SIGTERM]
+    if ended and ("signal 9" in ended.reason or seen.count == len(own) == 1):
         return ended
     many = len(seen.by_origin) > 1 or bool(ledger.ranks or ledger.nodes)
     if not many and seen.first.origin.local is None:

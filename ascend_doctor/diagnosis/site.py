@@ -16,7 +16,9 @@ from ascend_doctor.matrix.versions import normalised
 _INFO = re.compile(r"(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>[\w.+!]+)\.dist-info$")
 _VERSION = re.compile(r"(?m)^Version: *([\w.+!-]+)")
 _REQUIRES = re.compile(r"(?m)^Requires-Dist: *(.+)$")
-_CODE = re.compile(r"(?!\.\./|.*/tests?/).*\.(?:py|so[.\d]*)")
+_CODE = re.compile(r"(?!\.\./|.*/tests?/).*\.(?:py|so[.\d]*)|[^/]*\.dist-info/METADATA")
+# PEP 610.
+_EDITABLE = re.compile(r'"url": *"file://(?P<folder>/[\w./+-]+)"')
 # torch's has some two megabytes.
 _RECORD_BYTES = 1 << 24
 # How a file gets a name of its own; {} is the name.
@@ -65,6 +67,21 @@ class Site:
         return next(
             (e.name for e in self.python.distributions if shape.search(self._record(e))), ""
         )
+
+    def find_moved(self, root: str, package: str) -> Iterator[tuple[str, str]]:
+        """Editable installations with a module's name whose folder is gone."""
+        for each in self.python.distributions:
+            if {each.name, each.name.partition("-")[0]} & {normalised(root), normalised(package)}:
+                text = read_or_none(self.machine, f"{each.location}/direct_url.json") or ""
+                match = _EDITABLE.search(text) if '"editable": true' in text else None
+                if match and not exists(self.machine, match["folder"]):
+                    yield each.name, match["folder"]
+
+    def has_copy(self, folder: str) -> bool:
+        """Whether a package outside has the name of an installed one."""
+        name = folder.rpartition("/")[2]
+        paths = (f"{folder}/__init__.py", f"{self.folder}/{name}/__init__.py")
+        return all(exists(self.machine, path) for path in paths)
 
     def _record(self, distribution: Distribution) -> str:
         try:

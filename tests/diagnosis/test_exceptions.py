@@ -189,3 +189,23 @@ def test_what_a_rank_raised_stands_before_who_lost_it() -> None:
     text = "".join(traceback(gone, ("t.py", "f()"), prefix=f"[rank{rank}]: ") for rank in (0, 2))
     cause = of_text(own + text).causes[0]
     assert (cause.id, "IndexError is raised at t.py:7" in cause.cause) == ("gloo-peer-gone", True)
+
+
+def test_a_file_of_bytecode_that_is_cut_short_is_one_of_its_package() -> None:
+    frames = ((f"{SITE}/mkdocs/config.py", "from . import a"),
+              ("<frozen importlib._bootstrap_external>", "", "_compile_bytecode"))  # fmt: skip
+    cause = of_text(traceback("EOFError: marshal data too short", *frames)).causes[0]
+    assert (cause.id, "--no-deps mkdocs" in cause.fix) == ("python-damaged-file", True)
+
+
+def test_an_exception_without_frames_is_raised_where_the_next_one_is() -> None:
+    direct = "\nThe above exception was the direct cause of the following exception:\n\n"
+    text = "ValueError: odd\n" + direct + traceback("TypeError: x", ("t.py", "load(1)"))
+    assert "ValueError is raised at t.py:7" in of_text(text).unexplained[0].reading
+
+
+def test_a_traceback_behind_a_progress_bar_is_whole() -> None:
+    frames = ("t.py", "f()"), *[(f"{SITE}/x/a.py", f"g{n}()") for n in range(6)]
+    last = "TypeError: g() got an unexpected keyword argument 'a'"
+    text = "  0%|   | 0/2 [00:00<?, ?it/s]" + traceback(last, *frames, prefix="[rank3]: ")
+    assert "from t.py:7" in of_text(text).causes[0].cause

@@ -98,3 +98,43 @@ def test_packages_of_another_python_are_named(site: Path) -> None:
         frame = (f"{old}/{name}/a.py", "import _C")
         text = answer(site, f"ImportError: No module named '{name}._C'", first, frame)
         assert f"Remove {old} from PYTHONPATH" in text
+
+
+def test_an_editable_installation_whose_folder_is_gone_is_named(site: Path) -> None:
+    folder = site.parents[2] / "alpha-src"
+    url = f'{{"dir_info": {{"editable": true}}, "url": "file://{folder}"}}'
+    (site / "alpha-1.2.dist-info/direct_url.json").write_text(url)
+    frame = (str(site.parents[2] / "train.py"), "import alpha")
+    last = "ModuleNotFoundError: No module named 'alpha'"
+    assert f"Mount {folder} again" in answer(site, last, frame)
+    folder.mkdir()
+    assert "Mount" not in answer(site, last, frame)
+
+
+def test_a_copy_that_hides_the_installed_package_is_named(site: Path) -> None:
+    copy = site.parents[2] / "vendor/alpha"
+    copy.mkdir(parents=True)
+    last = "ImportError: cannot import name 'b' from 'beta' (/x/site-packages/beta/__init__.py)"
+    frame = (f"{copy}/core.py", "from beta import b")
+    assert "Rename" not in answer(site, last, frame)
+    (copy / "__init__.py").write_text("")
+    assert f"Python takes alpha from {copy}" in answer(site, last, frame)
+
+
+def test_metadata_that_are_gone_are_damage(site: Path) -> None:
+    info = site / "beta-1.2.dist-info"
+    (info / "RECORD").write_text("beta-1.2.dist-info/METADATA,sha256=x,40\n")
+    last = "ValueError: Unable to compare versions for beta>=1: need=1 found=None."
+    frame = (f"{site}/alpha/__init__.py", "check()")
+    assert "reinstall" not in answer(site, last, frame)
+    (info / "METADATA").unlink()
+    assert "--force-reinstall --no-deps beta==1.2" in answer(site, last, frame)
+
+
+def test_what_the_program_raised_is_no_unmet_requirement_of_its_callers(site: Path) -> None:
+    frames = [(f"{site}/{name}/__init__.py", "f()", "f") for name in ("beta", "alpha")]
+    own = (str(site.parents[2] / "train.py"), "row['a']", "g")
+    within = diagnose(site, traceback("KeyError: 'a'", *frames)).unexplained[0].reading
+    assert "alpha requires beta>=2" in within
+    reading = diagnose(site, traceback("KeyError: 'a'", frames[0], own, frames[1])).unexplained
+    assert "requires" not in reading[0].reading
