@@ -981,25 +981,12 @@ S = TypeVar("S", bound=Section)
 V = TypeVar("V")
 
 SECTIONS: dict[str, type[Section]] = {
-    "host": Host,
-    "storage": Storage,
-    "driver": Driver,
-    "npus": Npus,
-    "cann": Cann,
-    "python": Python,
-    "native": Native,
-    "import_path": ImportPath,
-    "environment": Environment,
-    "hccn": Hccn,
-    "rank_table": RankTable,
-    "holders": Holders,
-    "build_locks": BuildLocks,
-    "launch": Launch,
-    "script": Script,
-    "shell_script": ShellScript,
-    "pods": Pods,
+    "host": Host, "storage": Storage, "driver": Driver, "npus": Npus, "cann": Cann,
+    "python": Python, "native": Native, "import_path": ImportPath, "environment": Environment,
+    "hccn": Hccn, "rank_table": RankTable, "holders": Holders, "build_locks": BuildLocks,
+    "launch": Launch, "script": Script, "shell_script": ShellScript, "pods": Pods,
     "stack_lock": StackLock,
-}
+}  # fmt: skip
 _NAMES = {section: name for name, section in SECTIONS.items()}
 
 

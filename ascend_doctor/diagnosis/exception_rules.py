@@ -161,26 +161,20 @@ class Describer:
     def describe(self, raised: Raised) -> Reading:
         kind, call = classify(raised), first_line(self._user(raised).source)
         rule = {
-            "python-syntax": self._reinstall,
-            "python-damaged-file": self._reinstall,
-            "python-missing-module": self._missing_module,
-            "python-import-name": self._import_name,
+            "python-syntax": self._reinstall, "python-damaged-file": self._reinstall,
+            "python-missing-module": self._missing_module, "python-attribute": self._attribute,
+            "python-import-name": self._import_name, "python-argument": self._argument,
             "python-environment-variable": self._variable,
             "python-import-failed": self._import_failed,
-            "python-argument": self._argument,
-            "python-attribute": self._attribute,
-            "required-version-differs": self._version,
-            "python-unguarded-main": self._name_start,
-        }.get(kind, self._plain)
+            "required-version-differs": self._version, "python-unguarded-main": self._name_start,
+        }.get(kind, self._plain)  # fmt: skip
         words = {
-            "type": raised.name,
-            "message": first_line(raised.message),
-            "where": self.where(raised),
-            "python": self._python(raised),
+            "type": raised.name, "message": first_line(raised.message),
+            "where": self.where(raised), "python": self._python(raised),
             "importer": self._importer(raised),
             "source": first_line(raised.frames[-1].source) if raised.frames else "",
             "file": find_file(raised) or (f"the file of `{call}`" if call else "the file"),
-        }
+        }  # fmt: skip
         variant, more = rule(raised)
         known = kind != OTHER
         if seen := next(self._look(raised, kind, words | more), None):
@@ -228,14 +222,11 @@ class Describer:
         return matches(machine, f"{folder}/lib", self.launcher or "python3*") if folder else ()
 
     def _look(self, raised: Raised, kind: str, words: Mapping[str, str]) -> Iterator[_Seen]:
-        """Another Python, a file in front, damage, a requirement."""
-        if not IS["packaged"].fullmatch(kind):
-            return
-        yield from _find_mixture(raised, self.launcher, self.package_of)
-        if (site := self._site(raised)) is None:
-            return
-        yield from self._look_around(raised, kind, words, site)
-        yield from self._look_within(raised, words, site)
+        if IS["packaged"].fullmatch(kind):
+            yield from _find_mixture(raised, self.launcher, self.package_of)
+            if site := self._site(raised):
+                yield from self._look_around(raised, kind, words, site)
+                yield from self._look_within(raised, words, site)
 
     def _look_around(
         self, raised: Raised, kind: str, words: Mapping[str, str], site: Site
@@ -252,23 +243,21 @@ class Describer:
         elif file and kind == "python-attribute" and not known:
             yield kind, "project", {**words, "file": file}
         if kind == "python-missing-module":
-            for moved, place in site.find_moved(root, package):
-                yield kind, "moved", {**named, "package": moved, "folder": place}
-        if IS["copied"].fullmatch(kind):
-            for copy in (file.rpartition("/")[0], *_tree(raised)):
-                if (name := copy.rpartition("/")[2]) and site.has_copy(copy):
-                    yield "python-missing-module", "copy", {"folder": copy, "package": name}
+            for gone, source in site.find_moved(root, package):
+                yield kind, "moved", {**named, "package": gone, "folder": source}
+        last = raised.own[-1].file if raised.own and not raised.own[-1].package else ""
+        for copy in site.find_copies(file, last) if IS["copied"].fullmatch(kind) else ():
+            name = copy.rpartition("/")[2]
+            yield "python-missing-module", "copy", {"folder": copy, "package": name}
 
     def _look_within(self, raised: Raised, words: Mapping[str, str], site: Site) -> Iterator[_Seen]:
         """Damage of a package, a requirement that is not met."""
         names = dict.fromkeys((words.get("package", ""), words["importer"], words.get("other", "")))
         owners = [each for each in map(site.find, filter(None, names)) if each]
         stated = filter(None, map(site.find, IS["stated"].findall(raised.message)))
-        yield from (
-            _describe_damage(file, each)
-            for each in (*owners, *stated)
-            if (file := site.find_damage(each))
-        )
+        for each in (*owners, *stated):
+            if file := site.find_damage(each):
+                yield _describe_damage(file, each)
         # What the program's own function raised in a package is none of that package's callers.
         inner = takewhile(lambda frame: frame.package or frame.passes_on, reversed(raised.frames))
         involved = [site.find(self.package_of(frame)) for frame in inner if frame.package]
@@ -497,13 +486,6 @@ class Describer:
         dotted = self.distribution(owner) if "." in owner else ""
         words["package"] = (within and within[-1]) or dotted or self._find_import(raised, owner)
         return ("object" if words["package"] else "own"), words
-
-
-def _tree(raised: Raised) -> Iterator[str]:
-    """The folders of the innermost line, if it is none of an installed package."""
-    folder = raised.own[-1].file if raised.own and not raised.own[-1].package else ""
-    while folder := folder.rpartition("/")[0]:
-        yield folder
 
 
 def _longest(rows: Mapping[str, str], module: str) -> str:

@@ -77,11 +77,14 @@ class Site:
                 if match and not exists(self.machine, match["folder"]):
                     yield each.name, match["folder"]
 
-    def has_copy(self, folder: str) -> bool:
-        """Whether a package outside has the name of an installed one."""
-        name = folder.rpartition("/")[2]
-        paths = (f"{folder}/__init__.py", f"{self.folder}/{name}/__init__.py")
-        return all(exists(self.machine, path) for path in paths)
+    def find_copies(self, *files: str) -> Iterator[str]:
+        """The packages outside around files that have the name of an installed one."""
+        for file in files:
+            for end in (match.start() for match in re.finditer("/", file[1:])):
+                folder = file[: end + 1]
+                paths = (folder, f"{self.folder}/{folder.rpartition('/')[2]}")
+                if all(exists(self.machine, f"{path}/__init__.py") for path in paths):
+                    yield folder
 
     def _record(self, distribution: Distribution) -> str:
         try:

@@ -27,21 +27,12 @@ _PATTERNS = patterns_of(__file__)
 _TORCHRUN, _ACCELERATE, _ENTRY, _OWN_ENTRY, _NOT_PASSED, _OPTION_OR_FILE = _PATTERNS[:6]
 _FACTORY, _MM_FILE, _VERL, _OTHER_CONFIG, _OFFLINE, _FILE, _PLACEHOLDER = _PATTERNS[6:]
 _PROGRAMS = {
-    "torch/distributed": "torchrun",
-    "torch": "PyTorch",
-    "accelerate": "accelerate",
-    "hydra": "Hydra",
-    "swift": "ms-swift",
-    "llamafactory": "LLaMA-Factory",
-    "transformers": "Transformers",
-    "mindspeed": "MindSpeed",
-    "mindspeed_llm": "MindSpeed-LLM",
-    "mindspeed_rl": "MindSpeed-RL",
-    "mindspeed_mm": "MindSpeed-MM",
-    "fsdp": "MindSpeed-MM",
-    "verl": "verl",
-    "megatron": "Megatron-LM",
-}
+    "torch/distributed": "torchrun", "torch": "PyTorch", "accelerate": "accelerate",
+    "hydra": "Hydra", "swift": "ms-swift", "llamafactory": "LLaMA-Factory",
+    "transformers": "Transformers", "mindspeed": "MindSpeed", "mindspeed_llm": "MindSpeed-LLM",
+    "mindspeed_rl": "MindSpeed-RL", "mindspeed_mm": "MindSpeed-MM", "fsdp": "MindSpeed-MM",
+    "verl": "verl", "megatron": "Megatron-LM",
+}  # fmt: skip
 _CONFIG = "--config_file"
 _OF_RL = re.compile(rb"(?s)from mindspeed_rl\..*@hydra\.main")
 _FSDP = "fsdp/train/trainer.py"

@@ -8,16 +8,9 @@ from ascend_doctor.diagnosis.stall_result import AbsentRank, WaitingRanks
 from ascend_doctor.findings import Level, spans
 
 RankState = Literal[
-    "guilty",
-    "failed",
-    "waits",
-    "stopped",
-    "ended",
-    "called something else",
-    "did not come",
-    "nothing known",
-    "no failure",
-]
+    "guilty", "failed", "waits", "stopped", "ended", "called something else", "did not come",
+    "nothing known", "no failure",
+]  # fmt: skip
 
 
 class RankRow(NamedTuple):

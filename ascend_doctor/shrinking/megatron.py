@@ -193,15 +193,10 @@ def _limit(name: str, layout: SmallLayout) -> int | None:
         "mtp-num-layers": 1,
         # The number of a document's end follows the vocabulary.
         "padded-vocab-size": VOCABULARY + 120,
-        "log-interval": 1,
-        "eval-iters": 1,
-        "lr-warmup-iters": 1,
-        "num-workers": 1,
-        "dataset-num-proc": 1,
-        "preprocessing-num-workers": 1,
-        "max-completion-length": 16,
+        "log-interval": 1, "eval-iters": 1, "lr-warmup-iters": 1, "num-workers": 1,
+        "dataset-num-proc": 1, "preprocessing-num-workers": 1, "max-completion-length": 16,
         "num-generations": 2,
-    }.get(name)
+    }.get(name)  # fmt: skip
 
 
 def _additions(options: Sequence[Option]) -> Iterator[Option]:

@@ -144,15 +144,21 @@ def _digest_of(files: Files) -> str:
 
 
 def read_records(table: Path = TABLE) -> dict[tuple[str, str, str], Record]:
-    """By set, kind and digest."""
+    """By set, kind and digest. A row without a set is of the set and kind above."""
     if not table.exists():
         return {}
     _, *lines = table.read_text("utf-8").splitlines()
-    return {record.label.key: record for record in map(_parse_line, lines)}
+    records, above = {}, [""]
+    for line in lines:
+        fields = line.split("\t")
+        above = fields[:2] if fields[0] else above
+        record = _parse_fields([*above, *fields[2:]])
+        records[record.label.key] = record
+    return records
 
 
-def _parse_line(line: str) -> Record:
-    values = dict(zip(COLUMNS, line.split("\t"), strict=True))
+def _parse_fields(fields: list[str]) -> Record:
+    values = dict(zip(COLUMNS, fields, strict=True))
     excused, also, guilty = values.pop("excused"), values.pop("also"), values.pop("guilty")
     ranks = (
         tuple(int(rank) for rank in guilty.split(",") if rank != NOT_ACCUSED) if guilty else None
@@ -162,7 +168,12 @@ def _parse_line(line: str) -> Record:
 
 
 def write_records(records: Iterable[Record], table: Path = TABLE) -> None:
-    lines = ["\t".join(COLUMNS), *map(_format_line, records)]
+    lines, above = ["\t".join(COLUMNS)], ""
+    for record in records:
+        label = record.label
+        group = f"{label.set}\t{label.kind}"
+        lines.append(("\t" if group == above else group) + _format_line(record))
+        above = group
     table.write_text("\n".join(lines) + "\n", "utf-8")
 
 
@@ -170,7 +181,8 @@ def _format_line(record: Record) -> str:
     label = record.label
     guilty = "" if label.guilty is None else ",".join(map(str, label.guilty)) or NOT_ACCUSED
     also, excused = ",".join(label.also), ",".join(sorted(record.excused))
-    return "\t".join((*label.key, label.root, label.now, also, guilty, excused, label.source))
+    values = (label.digest, label.root, label.now, also, guilty, excused, label.source)
+    return "".join(f"\t{value}" for value in values)
 
 
 def with_recorded(
