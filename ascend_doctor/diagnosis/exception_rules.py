@@ -328,7 +328,9 @@ class Describer:
         match = IS["distribution"].search(raised.message)
         words = {"name": match["name"] if match else "", "at": f" at {last}" if last else ""}
         variant = "usual" if raised.message else "silent"
-        if re.search(r"\b[Pp]lease\b", raised.message):
+        if raised.frames and IS["starting"].fullmatch(raised.frames[-1].function):
+            variant = "program" if re.fullmatch("[^/]+", find_file(raised)) else "usual"
+        elif re.search(r"\b[Pp]lease\b", raised.message):
             variant = "advice"
         elif raised.frames and raised.frames[-1].source.startswith("assert"):
             variant = f"{variant}-condition"

@@ -209,3 +209,9 @@ def test_a_traceback_behind_a_progress_bar_is_whole() -> None:
     last = "TypeError: g() got an unexpected keyword argument 'a'"
     text = "  0%|   | 0/2 [00:00<?, ?it/s]" + traceback(last, *frames, prefix="[rank3]: ")
     assert "from t.py:7" in of_text(text).causes[0].cause
+
+
+def test_a_program_that_is_not_installed_is_no_path_to_create() -> None:
+    frames = (("t.py", "run(['sox'])"), ("/usr/lib/python3.11/subprocess.py", "", "_execute_child"))
+    cause = of_text(traceback("FileNotFoundError: [Errno 2] No such: 'sox'", *frames)).causes[0]
+    assert "Install sox, or add the folder" in cause.fix
