@@ -2,11 +2,9 @@
 
     python -m tests.remedies      writes docs/remedies.md
 
-Commands come from the recorded machines, from every breakage of tests/level0, and from the literal
-texts of ``commands=`` in the package, X for what is filled in. They are run in an empty folder with
-stand-ins for all programs, which write down what they were called with, so that quoting, globs and
-loops are seen to work; ``export``, ``unset`` and ``source`` are run in earnest, and so are the
-doctor's own commands that only look.
+Commands come from the recorded machines, every breakage of tests/level0, the literal texts of
+``commands=`` and the sentences of known failures, X for what is filled in. In an empty folder
+stand-ins write down what they were called with, so quoting, globs and loops are seen to work.
 """
 
 import ast
@@ -14,7 +12,7 @@ import functools
 import re
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +35,13 @@ _TEXTS = tuple(
 )
 _SLOT = re.compile(r"\{[^{}]+\}")
 _OWN = re.compile(r"^ascend-doctor (?:matrix (?:show|why|list)|explain)\b")
+_TYPED = re.compile("`([^`]+)`")
 _SHELL = ("export", "unset", "source")
-_ANSWER = "accelerators asdrv_ ascend_ davinci libstdc++"  # what remedies look for with grep
+_ANSWER = "X oom switch torch accelerators asdrv_ ascend_ davinci libstdc++"  # what they grep for
 _STUBS = """
-    X ascend-doctor cat conda df dmesg docker du find findmnt fuser getent git hccn_tool id ip kill
-    kubectl ldconfig ls lsmod lspci mkdir mv npu-smi pip ps python python3 ray reboot rm ss sudo
-    sysctl taskset timeout ulimit
+    X apt-get ascend-doctor cat conda df dmesg docker du find findmnt free fuser getent git
+    hccn_tool hf id ip kill kubectl ldconfig ldd ls lsmod lspci mkdir mv npu-smi pip ps python
+    python3 ray reboot rm ss sudo sysctl taskset timeout ulimit usermod yum
 """
 _PATHS = (
     "/usr/local/Ascend/driver/tools/hccn_tool",
@@ -87,6 +86,21 @@ def list_written() -> dict[str, str]:
         for path in _SOURCES
         for line, text in _literals(ast.parse(path.read_text("utf-8")))
     } | {f"matrices/checks {number}": text for number, text in enumerate(shown)}
+
+
+@functools.cache
+def list_fixes() -> tuple[str, ...]:
+    """What known failures say to do, X for a value."""
+    rows = Catalog().failures.values()
+    texts = {
+        text for row in rows for text in (row.fix, *(each[2] for each in row.variants.values()))
+    }
+    return tuple(sorted(_SLOT.sub("X", text) for text in texts))
+
+
+def list_typed(texts: Iterable[str]) -> list[str]:
+    """The commands in sentences."""
+    return [command for text in texts for command in _TYPED.findall(text)]
 
 
 def _literals(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -160,12 +174,10 @@ def works(command: str) -> bool:
 
 def how(command: str) -> str:
     if command.startswith("source "):
-        return "run: an empty file in its place is read"
+        return "an empty file"
     if command.split(maxsplit=1)[0] in _SHELL:
-        return "run: the shell has the variables after it"
-    if _OWN.match(command):
-        return "run: it prints what it says"
-    return "run with stand-ins: each program gets the words that stand there"
+        return "the shell"
+    return "in earnest" if _OWN.match(command) else "stand-ins"
 
 
 def page() -> str:
@@ -175,10 +187,13 @@ def page() -> str:
 def _rows() -> Iterator[str]:
     yield "# What remedies tell to type\n"
     yield (
-        "Commands that `check` printed for the recorded machines of the tests and for every\n"
-        "single breakage of them, by program; each is parsed by bash as well. Written by\n"
-        "`python -m tests.remedies`. No real NPU, driver or package index was behind any of them:\n"
-        "a stand-in shows that a command can be typed, not that the machine is well afterwards.\n"
+        "Commands that `check` printed for the recorded machines of the tests and their single\n"
+        "breakages, by program. Bash parses each. `python -m tests.remedies` writes this page. No\n"
+        "NPU, driver or package index was behind any: a stand-in shows that a command can be\n"
+        "typed, not that the machine is well afterwards.\n\n"
+        "Stand-ins get the words that stand there, and the shell has the variables after it. An\n"
+        "empty file is read in place of the named one. In earnest: it prints what it says. Tests\n"
+        "copy all commands from screens of 40, 80 and 120 columns.\n"
     )
     yield "| program | commands | tried |"
     yield "| --- | --- | --- |"
@@ -190,11 +205,19 @@ def _rows() -> Iterator[str]:
     unprinted = list_unprinted()
     parsed = [text for text in unprinted if not works(text)]
     yield "\n## Of remedies that no recorded machine has\n"
-    names = Counter(program(text) for text in unprinted if text not in parsed)
-    yield f"{names.total()} literal commands, run likewise with X for any value:\n"
-    yield ", ".join(f"`{name}` {count}" for name, count in sorted(names.items()))
+    yield from _counts("literal commands", {*unprinted} - {*parsed})
+    typed = {*list_typed(list_fixes())}
+    parsed += sorted(text for text in typed if not works(text))
+    yield "\n## Of known failures\n"
+    yield from _counts("commands", typed - {*parsed})
     yield f"\n## Only parsed: {len(parsed)}\n"
     yield from (f"- `{_cell(text)}`" for text in parsed) if parsed else ("None.",)
+
+
+def _counts(what: str, commands: Collection[str]) -> Iterator[str]:
+    names = Counter(map(program, commands))
+    yield f"{names.total()} {what}, run likewise with X for any value:\n"
+    yield ", ".join(f"`{name}` {count}" for name, count in sorted(names.items()))
 
 
 def _cell(text: str) -> str:

@@ -26,8 +26,10 @@ _COMMAND = re.compile(
     r"\b(?:export|unset|source|ascend-doctor|ulimit -\S+|sysctl -w|(?:python -m )?pip \w+)"
     r"(?: -{1,2}\S+)* \S+"
 )
-# Replaces that blank during wrapping; never in a shown text.
-_KEPT = "\x1f"
+# Code in a sentence, with the punctuation behind it.
+_CODE = re.compile(r"`[^`\n]{1,300}`[^\w\s`]*")
+# Replaces a blank that is kept; of private use, and no \s.
+_KEPT = "\ue000"
 _NOT_FIRST = frozenset("，。；：！？）】》”、,.;:!?)")  # noqa: RUF001 - Chinese punctuation
 _LONGEST_PATH = 4096
 _NOT_LAST = frozenset("（【《“(")  # noqa: RUF001 - as above
@@ -76,7 +78,13 @@ def _join(command: str, room: int) -> str:
 
 
 def wrap(text: str, room: int) -> list[str]:
-    """A text's lines of at most so many columns, unless a word is longer."""
+    """A text's lines of at most so many columns, unless a word or code is longer."""
+    for code in _CODE.finditer(text):
+        if width(code[0]) > room:
+            before, after = text[: code.start()].rstrip(), text[code.end() :].lstrip()
+            rows = wrap(before, room) if before else []
+            return [*rows, code[0], *(wrap(after, room) if after else ())]
+    text = _CODE.sub(lambda code: code[0].replace(" ", _KEPT), text)
     if not _has_wide(text):
         joined = _UNIT.sub(_KEPT, _cut_paths(text, room))
         joined = _COMMAND.sub(lambda match: _join(match[0], room), joined)
@@ -89,7 +97,7 @@ def wrap(text: str, room: int) -> list[str]:
         rows[-1] += piece if rows[-1] else piece.lstrip()
         while width(rows[-1]) > room and len(rows[-1].rstrip()) > room:
             rows[-1:] = [rows[-1][:room], rows[-1][room:]]
-    return [row.rstrip() for row in rows]
+    return [row.rstrip().replace(_KEPT, " ") for row in rows]
 
 
 def _cut_paths(text: str, room: int) -> str:

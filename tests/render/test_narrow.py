@@ -16,7 +16,7 @@ from tests.test_machines import folder_of
 
 _PASTED = re.compile(
     r"^ {14}\S*(?:python|docker|ascend-doctor)\S* |^(Start here|从这里开始)|^ +--|=|^ +\d \w+P\d"
-    r"|^ +(?:layout|布局) |^ +ascend-doctor setup"
+    r"|^ +`.+`\W*$|^ +(?:layout|布局) |^ +ascend-doctor setup"
 )
 
 

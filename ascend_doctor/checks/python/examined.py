@@ -3,7 +3,7 @@
 import shlex
 
 from ascend_doctor.facts import ImportPath, Python
-from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, error, warning
+from ascend_doctor.judging import Case, Findings, Level, NotApplicable, Texts
 
 TEXTS = Texts("examined")
 
@@ -27,13 +27,11 @@ def _name_python(case: Case) -> Findings:
         return
     chosen = python.by != "PATH"
     own = shlex.quote(python.doctor.executable)
-    yield (warning if chosen else error)(
-        "The examined Python has no training package, but the doctor's own environment does",
-        observed=f"examined {python.executable}, which "
-        + (f"{python.by} names" if chosen else "PATH has first, for no environment is active")
-        + f"; {', '.join(python.doctor.packages)} in the environment of {python.doctor.executable}",
-        required="the interpreter that starts the training",
-        because="A verdict on a Python that trains nothing says nothing about the training.",
-        remedy="Name the interpreter that trains",
+    yield TEXTS.finding(
+        "nothing",
+        level=Level.WARNING if chosen else None,
+        by=f"{python.by} names" if chosen else "PATH has first, for no environment is active",
         commands=(f"ascend-doctor check --python {own}",),
+        python=python,
+        listed=", ".join(python.doctor.packages),
     )

@@ -4,7 +4,7 @@ import shlex
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import ImportPath
-from ascend_doctor.judging import Case, Findings, Level, Remedy, Texts, matrix_fit, note, warning
+from ascend_doctor.judging import Case, Findings, Level, Remedy, Texts, matrix_fit
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, pip
 from ascend_doctor.judging.source_trees import (
     copies,
@@ -61,16 +61,8 @@ def mindspeed_version_lies(case: Case) -> Findings:
         raise Unknown("the version of the mindspeed package or its Megatron line is not known")
     same = leading(reported, 2) == leading(line, 2)
     if not same:
-        bridge = find_distribution(case, "mcore-bridge") is not None
-        yield (warning if bridge else note)(
-            f"MindSpeed {row.version} reports version {reported}, but is for Megatron {line}",
-            observed=f"mindspeed {reported}, branch {row.version}",
-            because="mcore-bridge takes it for a MindSpeed before 0.15 and makes LoRA layers of "
-            "plain linear layers."
-            if bridge
-            else "Tools that read the version draw the wrong conclusion.",
-            refs=urls(row.sources),
-        )
+        read = "misread" if find_distribution(case, "mcore-bridge") else "other-version"
+        yield TEXTS.finding(read, refs=urls(row.sources), row=row, reported=reported, line=line)
 
 
 @TEXTS.check("megatron-tag-selfreport")
