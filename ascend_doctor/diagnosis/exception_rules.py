@@ -242,13 +242,15 @@ class Describer:
             yield "python-missing-module", "hidden", named
         elif file and kind == "python-attribute" and not known:
             yield kind, "project", {**words, "file": file}
-        if kind == "python-missing-module":
-            for gone, source in site.find_moved(root, package):
-                yield kind, "moved", {**named, "package": gone, "folder": source}
         last = raised.own[-1].file if raised.own and not raised.own[-1].package else ""
         for copy in site.find_copies(file, last) if IS["copied"].fullmatch(kind) else ():
             name = copy.rpartition("/")[2]
             yield "python-missing-module", "copy", {"folder": copy, "package": name}
+        if kind == "python-missing-module":
+            for gone, source in site.find_moved(root, package):
+                yield kind, "moved", {**named, "package": gone, "folder": source}
+            if "." in module and site.find_module(site.folder, module.replace(".", "/")):
+                yield kind, "covered", named
 
     def _look_within(self, raised: Raised, words: Mapping[str, str], site: Site) -> Iterator[_Seen]:
         """Damage of a package, a requirement that is not met."""

@@ -138,3 +138,11 @@ def test_what_the_program_raised_is_no_unmet_requirement_of_its_callers(site: Pa
     assert "alpha requires beta>=2" in within
     reading = diagnose(site, traceback("KeyError: 'a'", frames[0], own, frames[1])).unexplained
     assert "requires" not in reading[0].reading
+
+
+def test_a_module_that_the_installed_package_has_is_hidden(site: Path) -> None:
+    frame = (str(site.parents[2] / "train.py"), "import alpha.sub")
+    last = "ModuleNotFoundError: No module named 'alpha.sub'"
+    assert "shows the release" in answer(site, last, frame)
+    (site / "alpha/sub.py").write_text("")
+    assert "Another alpha hides the installed package" in answer(site, last, frame)
