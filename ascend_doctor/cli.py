@@ -184,11 +184,15 @@ def _split_launch(arguments: list[str], error: click.ClickException) -> str:
     taken = [each for each in ctx.command.params if each.type is click.UNPROCESSED] if ctx else ()
     if ctx is None or not taken or "--" in arguments:
         return ""
+    import shutil
+
     parser = ctx.command.make_parser(ctx)
     parser.allow_interspersed_args = False
     with contextlib.suppress(click.UsageError):
         values, *_ = parser.parse_args(arguments[arguments.index(str(ctx.info_name)) + 1 :])
-        if (launch := values.get(str(taken[0].name))) and not is_there(launch[0]):
+        launch = values.get(str(taken[0].name))
+        habit = any(HABITS.get(vars(error)["option_name"]) in p.opts for p in ctx.command.params)
+        if launch and not is_there(launch[0]) and (not habit or shutil.which(launch[0])):
             line = shlex.join([*arguments[: -len(launch)], "--", *launch])
             return language.say(f"append the launch after `--`: `ascend-doctor {line}`")
     return ""

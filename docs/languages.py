@@ -30,8 +30,10 @@ MOVED = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content
 MOVED += '<a href="{0}">{0}</a>\n'
 # From these the theme looks for a list of pages beside each page.
 _ALTERNATE = re.compile(r"<link rel=\"?alternate\"? [^>]*hreflang[^>]*>")
+_PATH = re.compile(r'(class="md-path" aria-label=")[^"]*')
 _CORNER = re.compile(r"<th([^>]*)></th>")
 _NAMES = {"en": "English", "zh": "\u4e2d\u6587"}
+_FEW_PARTS = 5  # that a page shows without a list of them
 _navigations: dict[str, Navigation] = {}
 
 
@@ -90,6 +92,11 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
     rows, config.nav = config.nav, list(in_chinese(config.nav or []))
     _navigations.update({"en": nav, "zh": get_navigation(Files(ours), config)})
     config.nav = rows
+    for file in files.documentation_pages():
+        folder, _, _ = file.src_uri.rpartition("/")
+        index = files.get_file_from_path(f"{folder}s.md")
+        if file.page and index:
+            file.page.parent = index.page  # type: ignore[assignment] # read as a place above
     return nav
 
 
@@ -113,6 +120,8 @@ def on_page_context(
         {"name": _NAMES["zh"], "link": FOLDER + english.removeprefix("./"), "lang": "zh"},
     ]
     context["nav"] = _navigations[config.theme["language"]]
+    if sum(len(title.children) for title in page.toc) <= _FEW_PARTS:
+        page.meta["hide"] = ["toc"]  # its room is that of a hundred columns
     return context
 
 
@@ -122,6 +131,7 @@ def on_post_page(output: str, *, page: Page, **_: object) -> str:
     if chinese:
         output = re.sub(r'"base": "((?:\.\./)*)\.\."', _one_below, output, count=1)
     name, subject = ("\u641c\u7d22", "\u9879\u76ee") if chinese else ("Search", "Subject")
+    output = _PATH.sub(r"\1" + ("\u8def\u5f84" if chinese else "Path"), output)
     dialog = 'data-md-component="search" role="dialog"'
     named = output.replace(dialog, f'{dialog} aria-label="{name}"')
     corner = rf'<th\1><span class="unseen">{subject}</span></th>'

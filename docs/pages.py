@@ -39,6 +39,12 @@ from tests.machines.compose import build, names
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|])")
 _FAMILY = re.compile(r"[A-Z].|\d{3}(?=\d)")
+# Options, what has an underscore, and files of these kinds.
+_CODE = re.compile(
+    r"(?<![\w./:`-])(`[^`]+`|--[a-z][a-z-]*|[a-zA-Z0-9./]*[a-zA-Z0-9]_[a-zA-Z0-9_]*[=:./]?[\w./:]*\w"
+    r"|[\w./-]+\.(?:sh|so|py|conf)|[A-Z]*PATH)(?![\w`])",
+    re.ASCII,
+)
 _ADDRESS = re.compile(r"https?://[^\s<>]+")
 
 
@@ -63,7 +69,19 @@ class Subject(NamedTuple):
 
 def plain(text: str) -> str:
     """Text of the data in Markdown, in the language in use, without markup of its own."""
-    return _SPECIAL.sub(r"\\\1", html.escape(say(" ".join(text.split())), quote=False))
+    return escaped(say(" ".join(text.split())))
+
+
+def escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", html.escape(text, quote=False))
+
+
+def marked(text: str) -> str:
+    """As ``plain``, with options, variables, files and functions as code."""
+    parts = _CODE.split(say(" ".join(text.split())))
+    return "".join(
+        f"`{part.strip('`')}`" if at % 2 else escaped(part) for at, part in enumerate(parts)
+    )
 
 
 def source(text: str) -> str:
@@ -81,7 +99,8 @@ def manual(text: str) -> str:
     """A manual in Markdown, each paragraph in the language in use where it has one."""
     parts = inspect.cleandoc(text).split("\n\n")
     whole = [(part, " ".join(part.split())) for part in parts]
-    return "\n\n".join(part if say(line) == line else say(line) for part, line in whole)
+    said = (part if say(line) == line else say(line) for part, line in whole)
+    return "\n\n".join(part if "`" in part else _CODE.sub(r"`\1`", part) for part in said)
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
@@ -217,7 +236,7 @@ def failure(one: KnownFailure) -> Iterator[str]:
     if one.example:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", one.example)), default=0))
         yield f"{fence}text\n{one.example}\n{fence}\n"
-    yield f"{plain(one.cause)}\n\n{plain(one.fix)}\n"
+    yield f"**{say('Why')}** {marked(one.cause)}\n\n**{say('Fix')}** {marked(one.fix)}\n"
     if one.caught_by:
         yield phrase("Before a run: ") + f"`ascend-doctor check --only {one.caught_by[0]}`\n"
     yield phrase("Sources: ") + ", ".join(map(source, one.sources)) + "\n"

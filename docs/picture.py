@@ -33,6 +33,11 @@ from tests.machines.compose import build  # noqa: E402 - not installed
 FOLDER = ROOT / "docs" / "pictures"
 # Without rich's fonts, which lie on a server.
 FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+# No row is wider than the window that would clip it.
+CLIPS = re.compile(
+    r'<clipPath id="terminal-line-\d+">.*?</clipPath>\s*| clip-path="url\(#terminal-line-\d+\)"',
+    re.DOTALL,
+)
 # A column of rich's pictures, in their units.
 COLUMN = 12.2
 _LENGTH = re.compile(r'textLength="[\d.]+"([^>]*)>([^<\n]+)<')
@@ -107,8 +112,9 @@ def draw(picture: Picture, shown: str) -> str:
     prompt = f"$ {picture.command}"
     console.print(Text(prompt, style="bold"))
     console.print(Text.from_ansi(shown), soft_wrap=True)
-    svg = console.export_svg(title=f"{picture.columns} columns", unique_id="terminal")
-    return _LENGTH.sub(_measure, FONTS.sub("", svg).replace("Fira Code", "ui-monospace"))
+    svg = console.export_svg(title="ascend-doctor", unique_id="terminal")
+    svg = CLIPS.sub("", FONTS.sub("", svg)).replace("Fira Code", "ui-monospace")
+    return _LENGTH.sub(_measure, svg)
 
 
 def _measure(text: re.Match[str]) -> str:

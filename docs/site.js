@@ -10,3 +10,9 @@ Worker.prototype.postMessage = function (message) {
   const cut = (text) => text.replace(/(?<=\p{sc=Han})(?=[\w.-])|(?<=[\w.-])(?=\p{sc=Han})/gu, " ");
   postMessage.call(this, message.type === 2 ? { ...message, data: cut(message.data) } : message);
 };
+// A page is fetched while the pointer is on its link.
+const rules = document.createElement("script");
+rules.type = "speculationrules";
+const prefetch = [{ where: { href_matches: "/*" }, eagerness: "moderate" }];
+rules.textContent = JSON.stringify({ prefetch });
+document.head.append(rules);

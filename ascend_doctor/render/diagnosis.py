@@ -183,10 +183,9 @@ class _DiagnosisPage(Page):
         self.rows.append("")
         if diagnosis.benign:
             count = sum(sighting.count for sighting in diagnosis.benign)
-            kinds = quantity(len(diagnosis.benign), "kind")
             more = any(sighting.or_more for sighting in diagnosis.benign)
-            harmless = quantity(count, "harmless message", or_more=more)
-            self.rows.append(self.say(f"{harmless} of {kinds}"))
+            harmless = self.say(quantity(count, "harmless message", or_more=more))
+            self.rows.append(f"{harmless} ({self.say(quantity(len(diagnosis.benign), 'kind'))})")
         for benign in diagnosis.benign if verbose else ():
             self.rows += self.wrap(
                 f"    {self.say(times(benign))} x {self.say(benign.title)}  [{benign.id}]", 4

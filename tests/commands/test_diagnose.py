@@ -64,7 +64,7 @@ def log(tmp_path: Path) -> Path:
         (
             "import error: No module named 'triton'\nstep 1: loss 2.3\n",
             0,
-            "1 harmless message of 1 kind",
+            "1 harmless message (1 kind)",
         ),
     ],
 )
