@@ -39,12 +39,11 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.render.columns import pad
-from ascend_doctor.render.notices import notice
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import mismatch_rows
 from ascend_doctor.shrinking.programs import ProgramSettings, write_programs
 from ascend_doctor.shrinking.true_size import TrueSize
-from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
+from ascend_doctor.simulator import FAULTS, Injection, build, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
 from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
@@ -103,12 +102,6 @@ def prepare(
     if not (stack and lock):
         return prepared
     return msgspec.structs.replace(prepared, env=environment(prepared.machine(), stack, lock))
-
-
-def hint_at_missing_packages(interpreter: str) -> None:
-    if lacking := packages.missing(interpreter):
-        command = packages.command(interpreter)
-        notice(f"without {', '.join(lacking)} some probes are skipped; install with {command}")
 
 
 def rehearse_launch(

@@ -135,7 +135,6 @@ def command(
         return rehearsal.rehearse_launch(
             prepared, launch, log=log, shrink=shrink, size=size, nodes=nodes, stall=stall
         )
-    rehearsal.hint_at_missing_packages(prepared.interpreter)
     examination = Examination(prepared.machine(), python=prepared.interpreter, simulated=True)
     wish = Wish(
         level=level, device="npu", nproc=nproc, timeout=timeout, asked=replace(scope, small=True)

@@ -18,11 +18,9 @@ from ascend_doctor.shrinking.words import LaunchWords, Option
 _MOST = 2
 _BATCHES = "gradient-accumulation-steps"
 _SIZES = {
-    "parallelism-config-tp-size": PARALLEL[0],
-    "megatron-lm-tp-degree": PARALLEL[0],
-    "megatron-lm-pp-degree": PARALLEL[1],
-    "parallelism-config-cp-size": PARALLEL[2],
-}
+    "parallelism-config-tp-size": PARALLEL[0], "megatron-lm-tp-degree": PARALLEL[0],
+    "megatron-lm-pp-degree": PARALLEL[1], "parallelism-config-cp-size": PARALLEL[2],
+}  # fmt: skip
 _DATA = ("parallelism-config-dp-replicate-size", "parallelism-config-dp-shard-size")
 _READ = {
     *("num-processes", "num-machines", "machine-rank", "main-process-ip", "main-process-port"),

@@ -5,7 +5,7 @@ huggingface/trl@v0.23.1:trl/scripts, huggingface/diffusers@58eb52c0:examples/dis
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ascend_doctor.machine.files import read_bytes
@@ -23,7 +23,7 @@ _PAIRS = re.compile(r"\b(DPO|CPO|ORPO|Reward)Trainer\b")
 _LARGEST = 16 << 20
 # Without a network the hub is missing; made-up data has the usual splits and one subset.
 _LEFT_OUT = {
-    *("push-to-hub", "hub-model-id", "hub-private-repo", "hub-strategy", "hub-token"),
+    *("hub-model-id", "hub-private-repo", "hub-strategy", "hub-token"),
     *("dataset-config", "dataset-config-name", "dataset-train-split", "dataset-test-split"),
     *("resume-from-checkpoint", "with-tracking"),
 }
@@ -38,36 +38,28 @@ def names_model(option: Option) -> bool:
 
 
 def shrink_script(options: Sequence[Option], script: str, folder: Path) -> list[Option]:
-    """A script's options with made-up data and STEPS steps, all logged, saving into ``folder``.
+    """A script's options with made-up data and STEPS steps; none is added that its text lacks."""
+    pairs = bool(_PAIRS.search(_source(script)))
+    small = [option for option in options if option.name not in _LEFT_OUT]
+    for at, option in enumerate(small):
+        if option.name == "dataset-name":
+            small[at] = Option(option.typed, (write_data_set(folder, pairs=pairs),))
+    return end_script(small, script, folder, STEPS)
 
-    Options that the script's own text lacks are not added.
-    """
+
+def end_script(options: Sequence[Option], script: str, folder: Path, steps: int) -> list[Option]:
+    """A script's options with so many steps, all logged, saving into ``folder``."""
     source = _source(script)
-    trainer = bool(_TRAINER.search(source))
-    gone = {*_LEFT_OUT, "report-to"} | ({"num-train-epochs"} if trainer else set())
-    small = [option for option in options if option.name not in gone]
-    small = [_stand_in(option, source, folder) for option in small]
-    return add_missing(small, _trainer_end() if trainer else _own_end(source))
-
-
-def _stand_in(option: Option, source: str, folder: Path) -> Option:
-    if option.name == "output-dir":
-        return Option(option.typed, (str(folder / "saved"),))
-    if option.name == "dataset-name":
-        return Option(option.typed, (write_data_set(folder, pairs=bool(_PAIRS.search(source))),))
-    return option
-
-
-def _trainer_end() -> Iterator[Option]:
-    yield Option("--max_steps", (str(STEPS),))
-    yield Option("--logging_steps", ("1",))
-    yield Option("--report_to", ("none",))
-
-
-def _own_end(source: str) -> Iterator[Option]:
-    for name, value in (("--max_train_steps", STEPS), ("--logging_steps", 1)):
-        if re.search(rf"[\"']{name}[\"']", source):
-            yield Option(name, (str(value),))
+    logged, end = Option("--logging_steps", ("1",)), Option("--max_train_steps", (str(steps),))
+    added = [each for each in (end, logged) if re.search(rf"[\"']{each.typed}[\"']", source)]
+    gone = {"report-to", "push-to-hub"}
+    if _TRAINER.search(source):
+        gone |= {"num-train-epochs", "max-steps"}
+        end = Option("--max_steps", end.arguments)
+        added = [end, logged, Option("--report_to", ("none",))]
+    saved = Option("--output_dir", (str(folder / "saved"),))
+    left = (option for option in options if option.name not in gone)
+    return add_missing([saved if each.name == "output-dir" else each for each in left], added)
 
 
 def _source(script: str) -> str:

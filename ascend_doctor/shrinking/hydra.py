@@ -4,23 +4,12 @@ Source: volcengine/verl@b178a3cd:verl/trainer/config.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from ascend_doctor.shrinking.sizes import PARALLEL, SEQUENCE
+from ascend_doctor.shrinking.sizes import PARALLEL, read_sizes
 from ascend_doctor.shrinking.words import Option
 
-_SMALL = {
-    "train_batch_size": 8, "val_batch_size": 8, "gen_batch_size": 8, "max_prompt_length": 64,
-    "max_response_length": 16, "max_length": SEQUENCE, "ppo_mini_batch_size": 8,
-    "ppo_micro_batch_size_per_gpu": 1, "micro_batch_size_per_gpu": 1,
-    "log_prob_micro_batch_size_per_gpu": 1, "ulysses_sequence_parallel_size": 2,
-    "data_parallel_size": 1,
-    # Answers to a question: algorithms that compare them, as GRPO, need two.
-    "n": 2,
-    "nnodes": 1,
-    "total_epochs": 1,
-    "total_training_steps": 2,
-    "max_num_batched_tokens": 1024,
-}  # fmt: skip
+_SMALL = read_sizes(Path(__file__).with_suffix(".txt"))
 
 _BATCH = "data.train_batch_size"
 

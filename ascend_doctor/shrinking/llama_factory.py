@@ -13,16 +13,14 @@ from ascend_doctor.shrinking.sizes import PARALLEL, SEQUENCE, STEPS, TRAINER
 from ascend_doctor.shrinking.stand_ins import ROWS
 from ascend_doctor.shrinking.words import Option
 
-_ENTRY = re.compile(r"(?P<key>[a-z_0-9]+)(?P<sign>\s*:\s+|=)(?P<value>[^#\n]*)")
+_ENTRY = re.compile(r"(?P<key>[a-z_0-9]+)\s*:\s+(?P<value>[^#\n]*)")
 _FILES = (".yaml", ".yml")
 _SMALL = {
-    "cutoff_len": SEQUENCE,
-    "max_steps": STEPS,
-    "max_samples": ROWS,
+    "cutoff_len": SEQUENCE, "max_steps": STEPS, "max_samples": ROWS,
     "preprocessing_num_workers": 1,
     **{name.replace("-", "_"): size for name, size in TRAINER.items()},
     **{name.replace("-", "_"): 2 for name in PARALLEL},
-}
+}  # fmt: skip
 _MODELS = {"model_name_or_path", "ref_model", "reward_model"}
 _LEFT_OUT = {"adapter_name_or_path", "resume_from_checkpoint"}
 _ADDED = ("max_steps", "max_samples")
@@ -40,7 +38,7 @@ def find_configuration(options: Sequence[Option]) -> str | None:
 def read_settings(file: str) -> dict[str, str]:
     """A configuration's settings, a key a line. Raises DataError if it cannot be read."""
     entries = map(_ENTRY.match, _lines(file))
-    return {entry["key"]: _value(entry) for entry in entries if entry}
+    return {entry["key"]: entry["value"].strip().strip("'\"") for entry in entries if entry}
 
 
 def parallel_sizes(settings: Mapping[str, str]) -> dict[str, int]:
@@ -48,50 +46,26 @@ def parallel_sizes(settings: Mapping[str, str]) -> dict[str, int]:
     return {name: int(size) for name, size in sizes.items() if size.isdigit()}
 
 
-def shrink_configuration(
+def shrink_words(
     file: str, words: Sequence[str], folder: Path, copy_model: Callable[[str], str]
-) -> tuple[list[str], list[str]]:
-    """The file's stand-in in ``folder`` and the words after it, and what of them changed.
-
-    Data sets, which are files of the checkout, stay; output goes into ``folder``.
-    """
-    changes: list[str] = []
-
-    def shrink(text: str) -> str:
-        entry = _ENTRY.match(text)
-        if entry is None:
-            return text
-        key, before = entry["key"], _value(entry)
-        if key in _LEFT_OUT and before != "null":
-            changes.append(f"{key} is left out")
-            return f"{key}{entry['sign']}null"
-        after = copy_model(before) if key in _MODELS else _small_value(key, before, folder)
-        if after == before:
-            return text
-        changes.append(f"{key} {before} to {after}")
-        return f"{key}{entry['sign']}{after}"
-
-    lines = [shrink(line) for line in _lines(file)]
-    after = [shrink(word) for word in words]
-    for key in _ADDED:
-        if key not in read_settings(file):
-            lines.append(f"{key}: {_SMALL[key]}")
-            changes.append(f"{key}: {_SMALL[key]} is added")
-    small = folder / Path(file).name
-    small.write_text("\n".join(lines) + "\n", "utf-8")
-    return [str(small), *after], changes
+) -> list[str]:
+    """Words after a configuration that override what is large; output goes into ``folder``."""
+    typed = (word.partition("=")[::2] for word in words)
+    settings = {**dict.fromkeys(_ADDED, "10000"), **read_settings(file), **dict(typed)}
+    small = ((key, _small_value(key, old, folder, copy_model)) for key, old in settings.items())
+    return [*words, *(f"{key}={new}" for key, new in small if new != settings[key])]
 
 
-def _small_value(key: str, value: str, folder: Path) -> str:
+def _small_value(key: str, value: str, folder: Path, copy_model: Callable[[str], str]) -> str:
+    if key in _LEFT_OUT:
+        return "null"
+    if key in _MODELS:
+        return copy_model(value)
     if key == "output_dir":
         return str(folder / "saved")
     limit = _SMALL.get(key)
     small = limit is not None and value.isdigit() and int(value) > limit
     return str(limit) if small else value
-
-
-def _value(entry: re.Match[str]) -> str:
-    return entry["value"].strip().strip("'\"")
 
 
 def _lines(file: str) -> Iterator[str]:

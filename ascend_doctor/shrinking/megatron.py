@@ -9,6 +9,7 @@ flagos-ai/Megatron-LM-FL@175ae90ec:megatron/core/ssm/mamba_hybrid_layer_allocati
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -20,6 +21,7 @@ from ascend_doctor.shrinking.sizes import (
     TRAINER,
     VOCABULARY,
     SmallLayout,
+    read_sizes,
 )
 from ascend_doctor.shrinking.words import Option
 
@@ -64,6 +66,7 @@ TOKENIZER = {
     *("tokenizer-type", "tokenizer-model", "tokenizer-name-or-path", "vocab-file", "merge-file"),
     *("vocab-size", "tiktoken-pattern", "tokenizer-not-use-fast"),
 }
+_SMALL = read_sizes(Path(__file__).with_suffix(".txt"))
 _INSTRUCTIONS = {"is-instruction-dataset", "is-pairwise-dataset"}
 # Without --use-flash-attn MindSpeed makes its mask of the sequence's length, and attention takes
 # only this one (MindSpeed@d0d5809d:mindspeed/core/transformer/flash_attention/generate_mask).
@@ -119,15 +122,20 @@ def choose_inputs(
 
 def describe(before: Sequence[Option], after: Sequence[Option]) -> Iterator[str]:
     new = {option.typed: option.arguments for option in after}
+    words = {word for option in before if not option.typed for word in option.arguments}
     for option in before:
         values = new.get(option.typed)
+        if not option.typed:
+            continue
         if values is None:
             yield f"{option.typed} is left out"
         elif values != option.arguments:
             yield f"{option.typed} {' '.join(option.arguments)} to {' '.join(values)}"
     old = {option.typed for option in before}
     for option in after:
-        if option.typed not in old:
+        if not option.typed:
+            yield from (f"{word} is added" for word in option.arguments if word not in words)
+        elif option.typed not in old:
             yield f"{' '.join(option.words())} is added"
 
 
@@ -184,19 +192,12 @@ def _limit(name: str, layout: SmallLayout) -> int | None:
         return STEPS * layout.batch
     return {
         **TRAINER,
+        **_SMALL,
         "num-layers": layout.layers,
         "global-batch-size": layout.batch,
-        "micro-batch-size": 1,
-        "num-layers-per-virtual-pipeline-stage": 1,
-        "num-virtual-stages-per-pipeline-rank": 2,
-        "recompute-num-layers": 1,
-        "mtp-num-layers": 1,
         # The number of a document's end follows the vocabulary.
         "padded-vocab-size": VOCABULARY + 120,
-        "log-interval": 1, "eval-iters": 1, "lr-warmup-iters": 1, "num-workers": 1,
-        "dataset-num-proc": 1, "preprocessing-num-workers": 1, "max-completion-length": 16,
-        "num-generations": 2,
-    }.get(name)  # fmt: skip
+    }.get(name)
 
 
 def _additions(options: Sequence[Option]) -> Iterator[Option]:

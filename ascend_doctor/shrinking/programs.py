@@ -15,10 +15,12 @@ import msgspec
 
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.findings import spans
+from ascend_doctor.machine.hooks import prepend_path
 from ascend_doctor.probing.keeper import command_of_main
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.shrinking import accelerate, hugging_face, llama_factory
 from ascend_doctor.shrinking.hydra import count_ranks, is_hydra, parallel_sizes, shrink_overrides
+from ascend_doctor.shrinking.inputs import place_inputs
 from ascend_doctor.shrinking.megatron import describe, is_pretraining, shrink_options
 from ascend_doctor.shrinking.ms_swift import end_early
 from ascend_doctor.shrinking.sizes import PARALLEL, SmallLayout, shrink_layout
@@ -31,6 +33,7 @@ from ascend_doctor.shrinking.stand_ins import (
 )
 from ascend_doctor.shrinking.true_size import TrueSize, choose_ranks, place_stand_ins
 from ascend_doctor.shrinking.words import LaunchWords, Option, replace_options, split_launch
+from ascend_doctor.simulator.layout import HOLES_LIBRARY
 
 _LLAMA_FACTORY = "llamafactory-cli"
 PROGRAMS = (
@@ -177,9 +180,9 @@ def _shrink_llama_factory(
     def copy_model(model: str) -> str:
         return copy_small_model(model, folder, layout.layers, settings.python)
 
-    words, changes = llama_factory.shrink_configuration(file, others, folder, copy_model)
-    _say(changes)
-    options = (Option("", tuple(words)), *launch.options[1:])
+    words = llama_factory.shrink_words(file, others, folder, copy_model)
+    _say(f"{word} is added" for word in words[len(others) :])
+    options = (Option("", (file, *words)), *launch.options[1:])
     small = msgspec.structs.replace(launch.on_one_node(layout.ranks), options=options)
     return small.words(), layout.ranks
 
@@ -200,7 +203,16 @@ def start_ranks(
     real = size.real or tuple(choose_ranks(launch, world, size.each))
     if real[-1] >= world:
         raise DataError(f"--real {spans(real)}: the launch has {world} ranks, from 0")
-    options = place_stand_ins(launch.options, _writer(launch, settings), size.steps)
+    if is_pretraining(launch.options):
+        options = place_stand_ins(launch.options, _writer(launch, settings), size.steps)
+    else:
+        folder = Path(settings.folder)
+
+        def copy_model(model: str) -> str:
+            _say([f"{model} has no weights here; those of its copy are holes"], TRUE_SIZE)
+            return copy_small_model(model, folder, None, settings.python)
+
+        options = place_inputs(launch, folder, size.steps, copy_model)
     _say(describe(before, options), TRUE_SIZE)
     if len(real) < world:
         _say([f"{len(real)} of {world} ranks have a process: {spans(real)}"], TRUE_SIZE)
@@ -228,9 +240,12 @@ def main() -> None:
     folders = os.environ["PATH"].split(":")
     path = ":".join(folder for folder in folders if folder != settings.folder)
     env = dict(os.environ)
+    if settings.size:
+        holes = f"{env.get('ASCEND_HOME_PATH')}/lib64/{HOLES_LIBRARY}"
+        os.environ["LD_PRELOAD"] = prepend_path(holes, env.get("LD_PRELOAD"))
     try:
         if start := start_ranks(program, words, settings, _count_ranks(env)):
-            os.execve(settings.python, start, {**env, "PATH": path})  # noqa: S606
+            os.execve(settings.python, start, {**os.environ, "PATH": path})  # noqa: S606
         real = shutil.which(program, path=path)
         if real is None:
             raise DataError(f"{program}: no such program")

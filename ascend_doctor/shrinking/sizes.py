@@ -8,21 +8,19 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.patterns import read_patterns
 
+
+def read_sizes(file: Path) -> dict[str, int]:
+    return {name: int(size) for name, (size,) in read_patterns(file).items()}
+
+
 STEPS = 5
 SEQUENCE = 128
 # Documents of Megatron-LM's mock data have tokens up to 4096 (MockGPTLowLevelDataset).
 VOCABULARY = 5000
 _BATCHES = 2  # micro batches of a rank or stage, so that gradients are accumulated
-_TABLE = read_patterns(Path(__file__).with_suffix(".txt"))
-MODEL = {name: int(size) for name, (size,) in _TABLE.items()}
+MODEL = read_sizes(Path(__file__).with_suffix(".txt"))
 # Of Hugging Face's TrainingArguments, also in ms-swift and LLaMA-Factory.
-TRAINER = {
-    "per-device-train-batch-size": 1,
-    "per-device-eval-batch-size": 1,
-    "gradient-accumulation-steps": _BATCHES,
-    "logging-steps": 1,
-    "dataloader-num-workers": 1,
-}
+TRAINER = read_sizes(Path(__file__).with_name("trainer.txt"))
 PARALLEL = (
     *("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size"),
     *("expert-model-parallel-size", "expert-tensor-parallel-size"),

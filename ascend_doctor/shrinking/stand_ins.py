@@ -22,11 +22,19 @@ _LARGEST = 64 << 20
 _DEADLINE = 300
 
 
-def copy_small_model(model: str, folder: Path, layers: int, python: str) -> str:
+def lacks_weights(model: str) -> bool:
+    """Whether it is a folder with a model's configuration alone."""
+    here = Path(model)
+    if not (here / "config.json").is_file():
+        return False
+    return not any(_WEIGHTS & set(path.suffixes) for path in here.iterdir())
+
+
+def copy_small_model(model: str, folder: Path, layers: int | None, python: str) -> str:
     """The path of a copy of a model's folder with few layers and random weights.
 
-    Raises DataError for a folder without a config.json, DoctorError if its interpreter cannot
-    make the weights.
+    Without ``layers`` it keeps its sizes, and its weights are holes. Raises DataError for a folder
+    without a config.json, DoctorError if its interpreter cannot make the weights.
     """
     source = Path(model)
     if not (source / "config.json").is_file():
@@ -46,9 +54,10 @@ def copy_small_model(model: str, folder: Path, layers: int, python: str) -> str:
     config = read_json(copy / "config.json")
     if not isinstance(config, dict):
         raise DataError(f"{source / 'config.json'}: not an object")
-    small = json.dumps(shrink_config(config, layers), indent=1)
-    (copy / "config.json").write_text(small, "utf-8")
-    _run(python, "weights", str(copy))
+    if layers is not None:
+        small = json.dumps(shrink_config(config, layers), indent=1)
+        (copy / "config.json").write_text(small, "utf-8")
+    _run(python, "weights", str(copy), "meta" if layers is None else "cpu")
     return str(copy)
 
 
@@ -102,8 +111,7 @@ def write_instructions(
 ) -> str:
     """The path of a folder with a tokenizer, and with documents as ``data`` for fine-tuning.
 
-    Each has ``length`` tokens of ``words``. Megatron-LM is imported as ``program`` imports it.
-    Raises DoctorError if its interpreter cannot.
+    Each has ``length`` tokens of ``words``. Raises DoctorError without ``program``'s Megatron-LM.
     """
     path = folder / "instructions"
     path.mkdir(exist_ok=True)

@@ -13,7 +13,7 @@ from itertools import chain
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.shrinking.megatron import PLACES, TOKENIZER, choose_inputs, is_pretraining
+from ascend_doctor.shrinking.megatron import PLACES, TOKENIZER, choose_inputs
 from ascend_doctor.shrinking.words import LaunchWords, Option
 
 STEPS = 3
@@ -46,12 +46,9 @@ def place_stand_ins(
 ) -> list[Option]:
     """The options of a training by Megatron-LM, with every size as it is.
 
-    Missing inputs get a stand-in; nothing is saved; it ends after ``steps``. Other programs
-    keep all options. ``write_instructions`` is that of `choose_inputs`. Raises DataError if the
-    vocabulary is unknown.
+    Missing inputs get a stand-in; nothing is saved; it ends after ``steps``.
+    ``write_instructions`` is that of `choose_inputs`. Raises DataError for an unknown vocabulary.
     """
-    if not is_pretraining(options):
-        return list(options)
     sizes = {option.name: option.number for option in options}
     gone = set(PLACES)
     added: list[Option] = []

@@ -15,12 +15,9 @@ _PLACES = {
 }
 # The same of accelerate, whose configuration may differ. Port 0 is a free one.
 _HERE = {
-    "num-machines": "1",
-    "machine-rank": "0",
-    "main-process-ip": "127.0.0.1",
-    "main-process-port": "0",
-    "gpu-ids": "all",
-}
+    "num-machines": "1", "machine-rank": "0", "main-process-ip": "127.0.0.1",
+    "main-process-port": "0", "gpu-ids": "all",
+}  # fmt: skip
 
 
 class Option(msgspec.Struct, frozen=True):

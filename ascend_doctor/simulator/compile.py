@@ -11,11 +11,11 @@ from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.search_path import locate
 from ascend_doctor.simulator import stubs
-from ascend_doctor.simulator.layout import NODE_LIBRARY
+from ascend_doctor.simulator.layout import HOLES_LIBRARY, NODE_LIBRARY
 from ascend_doctor.simulator.wheel import Needs, read_elf
 
 SOURCES = Path(__file__).parent / "runtime"
-NODE = Path(__file__).parent / "host" / "node.c"
+HOST = Path(__file__).parent / "host"
 # The files of each library; the rest of the runtime is libascendcl.so.
 PARTS = {
     "libopapi.so": ("aclnn",),
@@ -92,7 +92,8 @@ def libraries(needs: Needs, compiler: Compiler, folder: Path, *, without: str = 
         source.unlink()
     for path in folder.glob("*.o"):
         path.unlink()
-    _run(compiler, FLAGS, ["-shared", "-o", str(folder / NODE_LIBRARY), str(NODE), "-ldl"])
+    for name, file in ((NODE_LIBRARY, "node.c"), (HOLES_LIBRARY, "holes.c")):
+        _run(compiler, FLAGS, ["-shared", "-o", str(folder / name), str(HOST / file), "-ldl"])
 
 
 def _objects(compiler: Compiler, folder: Path, extra: Sequence[str]) -> dict[str, Path]:

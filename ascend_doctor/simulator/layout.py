@@ -13,38 +13,14 @@ MARK = "simulated"
 COMPONENTS = ("compiler", "hccl", "opp", "runtime", "toolkit")
 KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
 NODE_LIBRARY = "libascend_node.so"  # gives a simulated node its host name
+HOLES_LIBRARY = "libascend_holes.so"  # files of ranks at true size take no room for zeros
 NOTICE = f"""This is not CANN. It is the stand-in of a {MARK} NPU, made by ascend-doctor.
 Its libraries compute on the host; nothing here drives an Ascend device.
 """
-ACL = f'''"""{MARK}: the part of CANN's module acl that MindSpeed asks for."""
-
-import sys
-
-from ascend_simulator import acl
-
-sys.modules[__name__] = acl
-'''
-# triton-ascend requires an NPU where this compiler knows its target (is_active in
-# triton/backends/ascend/driver.py of 3.2.0).
-BISHENG = f"""#!/bin/sh
-# {MARK}: no compiler
-if [ "$1" = -print-targets ]; then
-    echo "hiipu64 - {MARK}"
-    exit 0
-fi
-echo "bisheng: there is no compiler on a {MARK} NPU" >&2
-exit 1
-"""
+# The part of CANN's module acl that MindSpeed asks for.
+ACL = "import sys\n\nfrom ascend_simulator import acl\n\nsys.modules[__name__] = acl\n"
 RT_HEADER = "include/experiment/runtime/runtime/rt.h"  # where triton-ascend looks for it first
-SET_ENV = f"""# {MARK}: the environment of a stand-in CANN tree of ascend-doctor, not of CANN
-_root="$(cd "$(dirname "${{BASH_SOURCE[0]:-$0}}")" && pwd)"
-export ASCEND_TOOLKIT_HOME="$_root" ASCEND_HOME_PATH="$_root" ASCEND_OPP_PATH="$_root/opp"
-export ASCEND_AICPU_PATH="$_root" TOOLCHAIN_HOME="$_root/toolkit"
-export LD_LIBRARY_PATH="$_root/lib64${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
-export PYTHONPATH="$_root/python/site-packages${{PYTHONPATH:+:$PYTHONPATH}}"
-export PATH="$_root/bin:$PATH"
-unset _root
-"""
+_HERE = Path(__file__).parent
 
 
 def cann_folder(root: Path, version: str) -> Path:
@@ -66,7 +42,7 @@ def prepare(root: Path, final: Path, *, version: str, machine: str, kernels: str
     for name in ("bin", "conf", marker, f"{KERNELS}/config/{kernels}", "python/site-packages"):
         (cann / name).mkdir(parents=True)
     (cann / "SIMULATED").write_text(NOTICE, "utf-8")
-    (cann / "set_env.sh").write_text(SET_ENV, "utf-8")
+    shutil.copy(_HERE / "host" / "set_env.sh", cann)
     _programs(cann)
     _versions(cann, cann_folder(final, version), version=version, machine=machine)
     return libraries
@@ -74,18 +50,17 @@ def prepare(root: Path, final: Path, *, version: str, machine: str, kernels: str
 
 def _programs(cann: Path) -> None:
     compiler, header = cann / "bin" / "bisheng", cann / RT_HEADER
-    compiler.write_text(BISHENG, "utf-8")
+    shutil.copyfile(_HERE / "host" / "bisheng.sh", compiler)
     compiler.chmod(0o755)
     header.parent.mkdir(parents=True)
-    shutil.copy(Path(__file__).parent / "runtime" / "rt.h", header)
+    shutil.copy(_HERE / "runtime" / "rt.h", header)
 
 
 def add_python(cann: Path) -> None:
     """The Python side: our kernels as package ``ascend_simulator``, and their loader."""
-    here = Path(__file__).parent
     site = cann / "python" / "site-packages"
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(here / "operators", site / "ascend_simulator", ignore=ignore)
+    shutil.copytree(_HERE / "operators", site / "ascend_simulator", ignore=ignore)
     shutil.copy(STARTUP_FILE, site)
     for name in ("tbe", "te"):
         (site / name).mkdir()

@@ -23,7 +23,6 @@ DRIVER = "25.5.1"
 FIRMWARE = "7.1.0.11.220"
 MEMORY = 4 << 30
 _DRIVER_ROOT = "/usr/local/Ascend/driver"
-_LIBRARIES = ("driver/libascend_hal.so", "driver/libdcmi.so", "driver/libdrvdsmi_host.so")
 _MANAGERS = ("davinci_manager", "devmm_svm", "hisi_hdc")
 _IDLE_MB = 128
 # HCCL reports what hangs after 140 to 1836 s, too long for a wait on a simulated fault.
@@ -31,11 +30,8 @@ _HASTE = 20.0
 _EDGE = "+---------------------------+---------------+" + "-" * 52 + "+"
 _HEAVY = _EDGE.replace("-", "=")
 _FULL = "+" + "-" * 96 + "+"
-_COUNTERS = (
-    *("DDR Single Bit Error Count", "DDR Double Bit Error Count"),
-    *("HBM Single Bit Error Count", "HBM Double Bit Error Count"),
-    *("HBM Single Bit Isolated Pages Count", "HBM Double Bit Isolated Pages Count"),
-)
+_FIXED = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+_HCCN, _MASK = "/etc/hccn.conf", "255.255.255.0"
 TOOLS = ("npu-smi", "hccn_tool")
 
 
@@ -168,33 +164,13 @@ def write(kind: MachineKind, folder: Path, *, soc: str, memory: int) -> None:
 
 
 def _files(kind: MachineKind) -> dict[str, str]:
-    files = {
-        f"{_DRIVER_ROOT}/version.info": (
-            f"Version={DRIVER}\nascendhal_version=7.35.19\nInnerversion=simulated\n"
-        ),
-        "/etc/ascend_install.info": (
-            "UserName=HwHiAiUser\nUserGroup=HwHiAiUser\nDriver_Install_Type=full\n"
-            "Driver_Install_Path_Param=/usr/local/Ascend\nDriver_Install_For_All=yes\n"
-            "Driver_Install_Mode=simulated\nDriver_Install_Status=complete\n"
-        ),
-        "/etc/hccn.conf": "".join(
-            f"address_{n}={_address(n)}\nnetmask_{n}=255.255.255.0\n" for n in range(kind.devices)
-        ),
-        "/etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf\n",
-        "/etc/ld.so.conf.d/ascend_driver_so.conf": (
-            f"{_DRIVER_ROOT}/lib64\n{_DRIVER_ROOT}/lib64/common\n{_DRIVER_ROOT}/lib64/driver\n"
-        ),
-        f"{_DRIVER_ROOT}/lib64/common/libc_sec.so": "",
-        "/proc/modules": "drv_davinci_intf 1 0 - Live 0x0000000000000000 (simulated)\n",
-        **{f"{_DRIVER_ROOT}/lib64/{name}": "" for name in _LIBRARIES},
-    }
-    for number in range(kind.devices):
-        folder = f"/sys/bus/pci/devices/{_bus(number).lower()}"
-        files |= {
-            f"{folder}/vendor": "0x19e5\n",
-            f"{folder}/class": "0x120000\n",
-            f"{folder}/device": f"{kind.pci}\n",
-        }
+    files: dict[str, str] = dict(_FIXED["files"])
+    for n in range(kind.devices):
+        files[_HCCN] = f"{files.get(_HCCN, '')}address_{n}={_address(n)}\nnetmask_{n}={_MASK}\n"
+        folder = f"/sys/bus/pci/devices/{_bus(n).lower()}"
+        files[f"{folder}/vendor"] = "0x19e5\n"
+        files[f"{folder}/class"] = "0x120000\n"
+        files[f"{folder}/device"] = f"{kind.pci}\n"
     return files
 
 
@@ -236,19 +212,16 @@ def _answers(kind: MachineKind, soc: str, memory: int, node: int = 0) -> Iterato
             if sub:
                 board["NPU Name"] = sub
             yield f"npu-smi info -t board -i {card} -c {chip}", _pairs(board)
-            counted = dict.fromkeys(_COUNTERS, "0")
+            counted = dict.fromkeys(_FIXED["counters"], "0")
             yield (
                 f"npu-smi info -t ecc -i {card} -c {chip}",
                 _pairs({"NPU ID": str(card), **counted, "Chip ID": str(chip)}),
             )
     for n in range(kind.devices):
         tool = f"hccn_tool -i {n}"
-        yield f"{tool} -ip -g", f"ipaddr:{_address(n, node)}\nnetmask:255.255.255.0\n"
-        yield f"{tool} -link -g", "link status: UP\n"
-        yield f"{tool} -net_health -g", "net health status: Success\n"
-        yield f"{tool} -netdetect -g", "netdetect address: 192.0.2.1\n"
-        yield f"{tool} -gateway -g", "default gateway:192.0.2.1, Iface:eth0\n"
+        yield f"{tool} -ip -g", f"ipaddr:{_address(n, node)}\nnetmask:{_MASK}\n"
         yield f"{tool} -tls -g", f"dev_id:{n}, tls switch[0](0:disable, 1:enable)\n"
+        yield from ((f"{tool} {words} -g", text) for words, text in _FIXED["network"].items())
 
 
 def _pairs(pairs: Mapping[str, str]) -> str:

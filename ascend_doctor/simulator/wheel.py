@@ -4,13 +4,13 @@ import mmap
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.elf import Elf, NotElf
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
-from ascend_doctor.simulator import packages
 
 # Runs in the examined interpreter; loads the C library and its companions to find them.
 LOCATE = """
@@ -75,7 +75,7 @@ def find_wheel(python: Path) -> TorchNpuWheel:
         if not answer["folder" if name == "torch_npu" else name]:
             raise DataError(
                 f"{name} is not installed for {python}, and the simulated NPU runs the real one; "
-                "to install it: " + packages.command(str(python))
+                f"to install it: {quote(str(python))} -m pip install 'ascend-doctor[rehearsal]'"
             )
     return TorchNpuWheel(
         folder=Path(answer["folder"]),

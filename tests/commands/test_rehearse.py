@@ -9,7 +9,6 @@ import psutil
 import pytest
 
 from ascend_doctor.provision.lock import FILE, BasePython, Checkout, Lock, Prefix, Setting, write
-from ascend_doctor.simulator.packages import missing
 from tests.conftest import Command
 
 MARK = "ASCEND_DOCTOR_TEST_MARK"
@@ -161,11 +160,3 @@ def test_without_torch_npu_it_says_what_to_install(installed: Command, tmp_path:
     assert done.returncode == 2
     assert "torch_npu is not installed" in done.stderr
     assert "pip install 'ascend-doctor[rehearsal]'" in done.stderr
-
-
-def test_packages_of_the_extra_that_are_missing_are_named(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
-    names = missing(str(tmp_path / "v" / "bin" / "python"))
-    assert {"torch", "torch-npu", "megatron-core"} <= set(names)
-    assert "click" not in names
-    assert missing(str(tmp_path / "no-python")) == ()

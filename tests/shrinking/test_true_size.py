@@ -59,12 +59,6 @@ def test_an_unknown_vocabulary_is_asked_for() -> None:
         placed(f"{SIZES} --tokenizer-model /no/t")
 
 
-def test_other_programs_keep_their_options() -> None:
-    assert placed("--model Qwen/Qwen3-8B --max-steps 900") == [
-        *("--model", "Qwen/Qwen3-8B", "--max-steps", "900"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("options", "world", "each", "expected"),
     [

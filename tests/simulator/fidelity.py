@@ -32,7 +32,6 @@ RECORD = ROOT / "docs" / "records" / "fidelity.md"
 TEXT = HERE / "fidelity.txt"
 RECORD_TEXT = HERE / "fidelity-record.txt"
 SIMULATED = ROOT / "ascend_doctor" / "simulator"
-_LOSSES = ("losses", "expected")
 LINE = ("version", "machine", "imports", "level 2", "groups", "trains", "pretrain", "ran")
 WHEEL = re.compile(r"torch_npu-(?P<version>[^-]+)-.*_(?P<machine>x86_64|aarch64)\.whl$")
 NAMES = re.compile(r"\b(?:torch_npu|torch\.npu|torch\.ops\.npu)\.([A-Za-z_][\w.]*)|\bnpu::(\w+)")
@@ -177,19 +176,6 @@ def _base(name: str) -> str:
 # ------------------------------------------------------------ jobs
 
 
-def job_rows(jobs: list[dict[str, Any]]) -> Iterator[str]:
-    """Rows of jobs as tests/acceptance/rehearsals record them: what was seen, then the CPU's."""
-    for job in jobs:
-        seen, expected = (" to ".join(f"{loss:.5f}" for loss in job[key]) for key in _LOSSES)
-        step, plain = job["step"]
-        whole, alone = job["seconds"]
-        yield (
-            f"| {job['release']} | {job['job']} | {job['layout']} | {seen} | {expected} "
-            f"| {job['apart']:.1e} | {step:.0f} and {plain:.0f} ms, {step / plain:.1f} times "
-            f"| {whole:.0f} and {alone:.0f} s |"
-        )
-
-
 def median_ratio(jobs: list[dict[str, Any]], key: str) -> str:
     """How many times as much of something a job takes as on the CPU, by as many processes."""
     alike = [job[key] for job in jobs if "one process" not in job["layout"]]
@@ -238,7 +224,6 @@ def record() -> str:
         wheels="\n".join(wheels),
         lines="\n".join(lines),
         stacks="\n".join(stacks),
-        jobs="\n".join(job_rows(seen["jobs"])),
         operators="\n".join(operator_rows(seen["called"])),
     )
 

@@ -8,6 +8,8 @@ from typing import Protocol
 
 import pytest
 
+from ascend_doctor.simulator import build
+from ascend_doctor.simulator.layout import HOLES_LIBRARY
 from ascend_doctor.simulator.rank_records import RECORDS, read_records
 from ascend_doctor.simulator.soc import properties
 from ascend_doctor.simulator.timeline import TIMELINE, write_trace
@@ -57,6 +59,29 @@ def test_what_programs_decide_by_has_values(
         "small of large 0.0 torch.Size([4096, 4096])",
         "experts {512}",
     ], done.stderr
+
+
+def test_the_host_and_the_disk_are_spared(
+    simulate: Run, examined_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    holes = build(examined_python).home / "lib64" / HOLES_LIBRARY
+    env = {RECORDS: str(tmp_path), "LD_PRELOAD": str(holes)}
+    done = simulate(examined_python, PROGRAM, "host", env=env, memory=4 << 30)
+    assert done.stdout == "small True\nsaved 2048 0\nvalues True\n", done.stderr
+    assert len(read_records(tmp_path)[0].assumptions) == 3
+
+
+def test_torchs_launcher_hands_ranks_over(
+    simulate: Run, examined_python: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "torchrun"
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    env = {RECORDS: str(tmp_path), "ASCEND_DOCTOR_SHRINK": json.dumps({"folder": str(tmp_path)})}
+    launch = ("-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 4)
+    done = simulate(examined_python, *launch, "-m", "job", "--lr", "1", env=env)
+    assert done.stdout == "--nnodes=2 --nproc-per-node=4 -m job --lr 1\n", done.stderr
 
 
 def test_too_much_is_refused_in_torch_npus_own_words(

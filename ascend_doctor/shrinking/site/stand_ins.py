@@ -1,6 +1,6 @@
-"""Runs in the job's interpreter: random weights for a config.json, or data as a framework reads it.
+"""Runs in the job's interpreter: weights for a config.json, or data as a framework reads it.
 
-usage: stand_ins.py weights FOLDER | stand_ins.py rows FILE.parquet COUNT
+usage: stand_ins.py weights FOLDER DEVICE | stand_ins.py rows FILE.parquet COUNT
        stand_ins.py instructions FOLDER LENGTH WORDS SOURCE
 """
 # ruff: noqa: INP001 - no package: a script for another interpreter
@@ -15,12 +15,16 @@ from typing import Any
 DOCUMENTS = 16
 
 
-def write_weights(folder: str) -> None:
+def write_weights(folder: str, device: str) -> None:
+    """Random ones made on the CPU, or holes in a file for those of the meta device."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(1234)
-    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    if device == "meta":
+        model.to_empty(device="cpu").tie_weights()
     model.save_pretrained(folder)
 
 

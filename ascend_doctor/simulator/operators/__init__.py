@@ -17,9 +17,11 @@ def install() -> None:
     if not _installed:
         from . import acl, mindspeed
         from .calls import record_calls
+        from .launcher import take_over
         from .registration import register
 
         _installed.extend(register())
         sys.modules.setdefault("acl", acl)
         mindspeed.watch_for_mindspeed()
         record_calls()
+        take_over()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -77,31 +77,18 @@ class AnsweringStore(dist.Store):  # type: ignore[misc]
         for key in keys:
             if self._expect(key):
                 self.get(key)
-        if timeout is None:
-            self._inner.wait(keys)
-        else:
-            self._inner.wait(keys, timeout)
-
-    def add(self, key: str, amount: int) -> Any:
-        return self._inner.add(key, amount)
-
-    def check(self, keys: list[str]) -> Any:
-        return self._inner.check(keys)
-
-    def compare_set(self, *values: Any) -> Any:
-        return self._inner.compare_set(*values)
-
-    def delete_key(self, key: str) -> Any:
-        return self._inner.delete_key(key)
-
-    def num_keys(self) -> Any:
-        return self._inner.num_keys()
-
-    def set_timeout(self, timeout: timedelta) -> None:
-        self._inner.set_timeout(timeout)
+        self._inner.wait(keys, *([] if timeout is None else [timeout]))
 
     def has_extended_api(self) -> bool:
         return False
+
+
+def _pass_on(name: str) -> Callable[..., Any]:
+    return lambda store, *values: getattr(store._inner, name)(*values)
+
+
+for _name in ("add", "check", "compare_set", "delete_key", "num_keys", "set_timeout"):
+    setattr(AnsweringStore, _name, _pass_on(_name))
 
 
 def _rendezvous(*_: Any, **__: Any) -> Iterator[tuple[Any, int, int]]:

@@ -33,27 +33,19 @@ class Method(NamedTuple):
 
 
 _METHODS = {
-    "allreduce": Method("allreduce", 0),
-    "allreduce_coalesced": Method("allreduce", 0),
-    "broadcast": Method("broadcast", 0),
-    "reduce": Method("reduce", 0),
-    "allgather": Method("allgather", 1),
-    "_allgather_base": Method("allgather", 1),
+    "allreduce": Method("allreduce", 0), "allreduce_coalesced": Method("allreduce", 0),
+    "broadcast": Method("broadcast", 0), "reduce": Method("reduce", 0),
+    "allgather": Method("allgather", 1), "_allgather_base": Method("allgather", 1),
     "all_gather_single": Method("allgather", 1),
     "allgather_into_tensor_coalesced": Method("allgather", 1),
     "reduce_scatter": Method("reducescatter", 0),
     "_reduce_scatter_base": Method("reducescatter", 0),
     "reduce_scatter_single": Method("reducescatter", 0),
-    "reduce_scatter_tensor_coalesced": Method("reducescatter", 0),
-    "alltoall": Method("alltoall"),
-    "alltoall_base": Method("alltoall"),
-    "all_to_all_single": Method("alltoall"),
-    "scatter": Method("scatter", 0),
-    "gather": Method("gather", 1),
-    "barrier": Method("barrier"),
-    "send": Method("send", 0, transfers=True),
-    "recv": Method("recv", 0, transfers=True),
-}
+    "reduce_scatter_tensor_coalesced": Method("reducescatter", 0), "alltoall": Method("alltoall"),
+    "alltoall_base": Method("alltoall"), "all_to_all_single": Method("alltoall"),
+    "scatter": Method("scatter", 0), "gather": Method("gather", 1), "barrier": Method("barrier"),
+    "send": Method("send", 0, transfers=True), "recv": Method("recv", 0, transfers=True),
+}  # fmt: skip
 
 
 def _describe(method: Method, args: tuple[Any, ...]) -> str:

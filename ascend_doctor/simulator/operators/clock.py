@@ -19,12 +19,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from .faults import tensors_of
 from .kernels import DEVICE
 from .memory import host, wait_for
-from .plans import INTEGERS, SMALL_INTEGERS, tensors_in, to_meta
+from .plans import INTEGERS, META, SMALL_INTEGERS, tensors_in, to_meta
 
 RATES = "ASCEND_SIMULATOR_CLOCK"
 # Of CANN's sparse modes those with a lower triangle of scores.
 _TRIANGLES = frozenset({2, 3})
-_PLACES = frozenset({"device", "pin_memory"})
 _acl = ctypes.CDLL("libascendcl.so")
 _acl.sim_spend.argtypes = [ctypes.c_void_p, ctypes.c_double, ctypes.c_double, ctypes.c_char_p]
 _acl.aclrtSynchronizeStream.argtypes = [ctypes.c_void_p]
@@ -80,7 +79,9 @@ def _count(ways: Iterable[Callable[..., Any]], args: Any, kwargs: Any) -> float:
     """Floating-point operations of matrix products, by the way that has the most."""
     most = 0.0
     values = [_lower(value) for value in args]
-    named = {name: _lower(value) for name, value in kwargs.items() if name not in _PLACES}
+    named = {name: _lower(value) for name, value in kwargs.items() if name != "pin_memory"}
+    if "device" in kwargs:
+        named["device"] = META
     for way in ways:
         counter = FlopCounterMode(display=False)
         with contextlib.suppress(Exception), counter:  # a meta kernel may raise anything

@@ -7,6 +7,7 @@ computed, so nothing here rests on one.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import json
 import os
 import sys
@@ -28,7 +29,7 @@ from .plans import tensors_in
 
 # Results below so many elements set no peak that is worth a look.
 _WORTH_A_LOOK = 1 << 19
-_MOST_LINES = 12
+_MOST_LINES = 48
 # Whatever ends a rank later, what was seen of so many steps is kept.
 _STEPS_KEPT = 3
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -138,6 +139,9 @@ def write() -> None:
     if not torch.npu.is_initialized():
         return
     statistics = _statistics(torch.npu.current_device())
+    left_out = getattr(ctypes.CDLL(None), "sim_left_out", int)  # host/holes.c
+    if left_out():
+        assume("zeros of saved files stand for values, and take no room on this machine")
     seen = {
         "rank": int(os.environ.get("RANK", "0")),
         "pid": os.getpid(),

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 
 import torch
 
-from . import (  # noqa: F401 - importing them fills the table
-    activations,
-    aten,
-    attention,
-    casts,
-    dropout,
-    losses,
-    matrices,
-    moe,
-    moe_routing_map,
-    normalization,
-    optimizers,
-    peaks,
-    plans,
-    ring_attention,
-    softmax,
-    triangles,
-    true_size,
-)
+from . import aten, host_tensors, peaks, plans, true_size
 from .faults import count_optimizer_steps, read_faults, with_faults
 from .kernels import kernel_for
 from .table import FUNCTIONS
 from .torch_releases import override
 
 NAMESPACES = ("aten", "npu", "atb")
+_FILLING = (
+    "activations attention casts dropout losses matrices moe moe_routing_map normalization "
+    "optimizers ring_attention softmax triangles"
+)  # modules that fill the table
 
 
 def contiguous(
@@ -44,6 +31,8 @@ def contiguous(
 
 def register() -> list[torch.library.Library]:
     """Register everything; the registrations live as long as the returned objects."""
+    for module in _FILLING.split():
+        importlib.import_module(f"{__package__}.{module}")
     libraries = {n: torch.library.Library(n, "IMPL", "PrivateUse1") for n in NAMESPACES}
     kernels = dict(aten.cpu_kernels())
     for namespace in NAMESPACES:
@@ -58,6 +47,7 @@ def register() -> list[torch.library.Library]:
         operators = {name: op for space in NAMESPACES for name, op in aten.registered(space)}
         kernels = true_size.make_sized_kernels(kernels, operators, FUNCTIONS)
         peaks.record(folder)
+        host_tensors.spare()
     for name, kernel in kernels.items():
         namespace, _, rest = name.partition("::")
         override(libraries[namespace], rest, with_faults(name, kernel, faults))

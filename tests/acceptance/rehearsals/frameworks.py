@@ -75,4 +75,4 @@ def _watch(
     assert job.returncode == 0, output[-6000:]
     seconds, cpu = time.time() - start, jobs.processor_seconds() - used
     step = statistics.median(1000 * (end - at) for at, end in itertools.pairwise(ends))
-    return jobs.JobRun(losses, step, seconds, cpu, 0, output)
+    return jobs.JobRun(losses, step, seconds, cpu, output)

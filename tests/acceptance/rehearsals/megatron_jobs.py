@@ -34,18 +34,16 @@ sys.argv[0] = {script!r}
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 LOSS = re.compile(r"\| lm loss: ([0-9.E+-]+)")
-STARTED = re.compile(r"started (\d+\.\d{3})")
 TIME = re.compile(r"elapsed time per iteration \(ms\): ([0-9.]+)")
 
 
 class JobRun(NamedTuple):
-    """What a run printed: the median of its later steps in ms, processor and start seconds."""
+    """What a run printed: the median of its later steps in ms, processor seconds."""
 
     losses: list[float]
     step: float
     seconds: float
     cpu: float
-    first_line: float
     standard_error: str
 
 
@@ -92,7 +90,7 @@ def run_options_on_cpu(stack: Path, folder: Path, options: list[str]) -> JobRun:
 
 
 def record(row: dict[str, object]) -> None:
-    """Add to the observations of docs/records/fidelity.md, if requested."""
+    """Add to tests/simulator/fidelity.json, if requested."""
     if path := record_path("jobs.jsonl"):
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
@@ -117,7 +115,6 @@ def row(release: str, job: str, layout: str, expected: JobRun, seen: JobRun) -> 
         "step": [seen.step, expected.step],
         "seconds": [seen.seconds, expected.seconds],
         "cpu": [seen.cpu, expected.cpu],
-        "first_line": [seen.first_line, expected.first_line],
     }
 
 
@@ -137,9 +134,8 @@ def _run(command: list[str], stack: Path, folder: Path, env: dict[str, str]) -> 
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     times = [float(text) for text in TIME.findall(done.stdout)]
     losses = [float(text) for text in LOSS.findall(done.stdout)]
-    started = min(map(float, STARTED.findall(done.stdout)), default=start)
     step = statistics.median(times[1:])
-    return JobRun(losses, step, seconds, cpu, started - start, done.stderr)
+    return JobRun(losses, step, seconds, cpu, done.stderr)
 
 
 def processor_seconds() -> float:
@@ -150,7 +146,6 @@ def processor_seconds() -> float:
 def run(
     command: list[str], stack: Path, folder: Path, env: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.CompletedProcess[str]:
-    """Run in ``folder`` with the checkouts of ``stack``."""
     return run_program(command, check=False, timeout=3600, cwd=folder, env=environment(stack, env))
 
 

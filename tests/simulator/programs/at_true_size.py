@@ -45,6 +45,17 @@ def values() -> None:
     print("experts", set(torch.bincount(experts.flatten().cpu(), minlength=64).tolist()))
 
 
+def host() -> None:
+    """Weights of 1 GiB are drawn, cast, moved back and saved, and hardly a page is written."""
+    weights = torch.empty(1 << 28, dtype=torch.bfloat16).normal_().float()
+    values = torch.arange(9.0)
+    torch.save([weights.npu().cpu(), weights.clone(), values], "saved.pt")
+    print("small", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20)
+    status = os.stat("saved.pt")
+    print("saved", status.st_size // MIB, status.st_blocks * 512 // MIB)
+    print("values", torch.load("saved.pt", mmap=True)[2].equal(values))
+
+
 def exhaust() -> None:
     torch.empty(3 << 30, dtype=torch.uint8, device="npu")
 
