@@ -25,15 +25,12 @@ from ascend_doctor.render.formats.json import pretty
 
 if TYPE_CHECKING:
     from ascend_doctor.matrix.catalog import Catalog
-    from ascend_doctor.matrix.sets import PinnedSet
     from ascend_doctor.provision.conflict import Refusal
-    from ascend_doctor.provision.set_choice import Answer
+    from ascend_doctor.provision.set_choice import Answer, SetSearch
     from ascend_doctor.provision.solve import Doubt, SolveQuery
 
 _WIDTH = 98
 _DOUBTS_SHOWN = 3
-_CANN_LINE = re.compile(r"\d+\.\d+")
-# The order in which people read a stack.
 _FIRST = ("driver", "cann", "nnal", "python", "torch", "torch-npu", "torchvision")
 _THEN = ("megatron-lm", "megatron-core", "mindspeed")
 
@@ -97,7 +94,9 @@ def command(
     query = SolveQuery(wishes=wishes, machine=machine, doubts=doubts)
     search = SetSearch(rows, query, request, solve)
     answer = search.answer()
-    asked = [*_as_options(megatron, framework, additions)]
+    named = [("--megatron", megatron), ("--framework", request.framework)]
+    named += [("--with", addition) for addition in request.additions]
+    asked = [f"{name} {shlex.quote(value)}" for name, value in named if value]
     asked += [f"--on {shlex.quote(pin)}" for pin in pins if asked]
     asked += ["--doubts"] if asked and doubts else []
     if shape == "json":
@@ -106,21 +105,13 @@ def command(
         content = {"schema": 1, "machine": machine, "found": answer is not None, "set": chosen}
         write(pretty({**content, "result": result}))
     elif answer is not None:
-        write(about, *_answer(rows, answer, asked, verbose=verbose))
         built = None if doubts else search.build()
         same = built is not None and built.solution == answer.solution
+        write(about, *_answer(rows, answer, asked, verbose=verbose))
         write(*_next(answer, asked, buildable=same))
     else:
-        write(*_none(rows, query, request.framework_name), about)
+        write(*_none(search, asked), about)
     return 0 if answer is not None else EXIT_FINDINGS
-
-
-def _as_options(
-    megatron: str | None, framework: str | None, additions: Sequence[str]
-) -> Iterator[str]:
-    named = [("--megatron", megatron), ("--framework", framework)]
-    named += [("--with", addition) for addition in additions]
-    yield from (f"{name} {shlex.quote(value)}" for name, value in named if value)
 
 
 def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
@@ -132,21 +123,18 @@ def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
             raise click.UsageError(
                 f"--on {pin}: give NAME=VERSION with one of {', '.join(MACHINE_FACTS)}"
             )
-        if not _is_line(rows, name, version):
+        if name not in lines_on(rows, [pin]):
             machine[name] = _fact(rows, name, version)
     return machine
 
 
 def lines_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
-    """Ranges of --on, as of cann=8.5, which any release of that line meets."""
-    parts = (pin.partition("=") for pin in pins)
-    return {name: f"=={version}.X" for name, _, version in parts if _is_line(rows, name, version)}
+    """Ranges of --on, as of cann=8.5."""
+    from ascend_doctor.provision.request_ranges import range_of
 
-
-def _is_line(rows: Catalog, name: str, version: str) -> bool:
-    if name != "cann" or not _CANN_LINE.fullmatch(version):
-        return False
-    return any(row.version.startswith(f"{version}.") for row in rows.component(name).releases)
+    texts = [pin.removeprefix("cann=") for pin in pins if pin.startswith("cann=")]
+    known = [range_of(rows, "cann", text) for text in texts if is_version("ascend", text)]
+    return {name: line for line in known for name in ("cann",) if line.endswith("X")}
 
 
 def _fact(rows: Catalog, name: str, version: str) -> str:
@@ -155,7 +143,6 @@ def _fact(rows: Catalog, name: str, version: str) -> str:
         family = rows.family_called(version)
         version = family.id if family else version
     elif name == "python" and re.fullmatch(r"3\.\d+\.\d+", version):
-        # Rows name Python lines, as 3.10: all releases of a line share wheels.
         version = version.rpartition(".")[0]
     listed = version in known or not known or name == "driver"
     if not listed or not is_version(rows.component(name).scheme, version):
@@ -179,7 +166,7 @@ def _machine(rows: Catalog, pins: Sequence[str], *, anywhere: bool) -> tuple[dic
         taking = Taking(only=("python", "npus", "host", "driver", "cann"))
         here = machine_of(take(LiveMachine(), rows, taking=taking), rows)
     if "soc" in named and "soc" not in here:
-        here = {}  # another machine is meant
+        here = {}
     machine = {"soc": rows.usual_family.id, **here, **named}
     for name in lines:
         machine.pop(name, None)
@@ -281,7 +268,7 @@ def _details(rows: Catalog, answer: Answer) -> Iterator[str]:
 
 
 def _next(answer: Answer, asked: Sequence[str], *, buildable: bool) -> Iterator[str]:
-    """What to type; ``setup`` only if it builds what is shown."""
+    """What to type next."""
     if asked and buildable:
         yield f"{say('Next')}: ascend-doctor setup {' '.join(asked)} --prefix ~/stack --dry-run"
     elif answer.chosen:
@@ -290,22 +277,26 @@ def _next(answer: Answer, asked: Sequence[str], *, buildable: bool) -> Iterator[
         yield f"{say('Next')}: ascend-doctor matrix solve {' '.join(asked)} -v"
 
 
-def _none(rows: Catalog, query: SolveQuery, name: str) -> Iterator[str]:
-    """Why there is no answer: the pairs that exclude each other, and the sets there are."""
+def _none(search: SetSearch, asked: Sequence[str]) -> Iterator[str]:
+    """Why there is no answer: pairs that exclude each other, and what sets are for."""
     from ascend_doctor.provision.conflict import refusal
 
+    rows, query, name = search.catalog, search.query, search.request.framework_name
+    version = search.request.framework_version
+    own = [row for row in rows.sets if row.framework == name]
+    shown = [row for row in own if version in {"", row.version}]
     if not name or name in rows.component_ids:
         yield from refusal_lines(refusal(rows, query), query)
-    else:
+    elif shown:
         yield say(f"no set of {name} fits")
-    own = [row for row in rows.sets if row.framework == name]
-    own.sort(key=lambda row: row.version, reverse=True)
-    yield from (f"{say('set')}: {_brief(row)}" for row in own[:_DOUBTS_SHOWN])
-
-
-def _brief(row: PinnedSet) -> str:
-    shown = (f"{name} {row.pins[name]}" for name in sorted(row.pins, key=_rank_name)[:6])
-    return f"{say(row.title)}: {', '.join(shown)} [{row.id}]"
+    else:
+        known = ", ".join(dict.fromkeys(row.version for row in own))
+        yield say(f"no set has {name} {version}; there are {known}")
+    for row in shown[:_DOUBTS_SHOWN]:
+        why = search.misfit(row) or "its packages exclude each other"
+        yield f"{say('not')} {row.id}: {say(why)}"
+    following = f"show {(shown or own)[0].id}" if own else f"solve {' '.join(asked)} --doubts"
+    yield f"{say('Next')}: ascend-doctor matrix {following}"
 
 
 def refusal_lines(refused: Refusal, question: SolveQuery) -> Iterable[str]:

@@ -313,11 +313,11 @@ class Catalog:
 
         910B is Atlas A2, although the first generation has a chip of this name.
         """
-        asked = _plain(text)
-        for family in self.families:
-            if asked in {_plain(family.id), *map(_plain, _PHRASES.split(family.title))}:
-                return family
-        return self.family_of(text)
+        asked, phrases = _plain(text), [(row, _PHRASES.split(row.title)) for row in self.families]
+        names = {_plain(name): row for row, named in phrases for name in named if name.strip()}
+        begun = (names[name] for name in names if re.match(rf"{re.escape(name)}(?!\d)", asked))
+        exact = {**names, **{_plain(row.id): row for row in self.families}}.get(asked)
+        return exact or self.family_of(text) or next(begun, None)
 
     def chip_called(self, text: str) -> str:
         """The chip that people mean: of a family (A3, 910C) its first, else ``text`` itself."""

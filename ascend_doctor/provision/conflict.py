@@ -104,7 +104,8 @@ def _reasons(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> It
     doubts = _list_unnamed(nearest)
     for doubt in _of_what_was_asked(doubts, smallest, question) or doubts:
         name, required = doubt.need.component, spoken(allowed_range(doubt.need))
-        instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
+        others = " and ".join(_others(catalog, nearest, doubt))
+        instead = doubt.version or others or spoken(question.wishes.get(name, ""))
         reason = f"{doubt.by} is documented with {name} {required}, not {instead}"
         yield f"{reason}. {doubt.need.because}".strip()
 

@@ -71,20 +71,24 @@ class StackRequest(msgspec.Struct, frozen=True, kw_only=True):
             own = {row.version for row in catalog.sets if row.framework == name}
             release = is_version(catalog.component(name).scheme, self.framework_version)
             named = self.framework_version if release or self.framework_version not in own else ""
-            ranges[name] = _range(catalog, name, named)
+            ranges[name] = range_of(catalog, name, named)
         ranges |= {ref: ranges.get(ref, "") for ref in refs_of(catalog, self.additions)}
         for addition in self.additions:
             name, _, version = addition.partition("==")
             if (component := component_of(catalog, name)) is not None:
-                asked = _range(catalog, component, version.strip())
+                asked = range_of(catalog, component, version.strip())
                 ranges[component] = asked or ranges.get(component, "")
         return ranges
 
 
-def _range(catalog: Catalog, name: str, version: str) -> str:
-    """Raises DataError."""
-    if version and not is_version(catalog.component(name).scheme, version):
+def range_of(catalog: Catalog, name: str, version: str) -> str:
+    """As 2.7.1, or a line as 2.7. Raises DataError."""
+    component = catalog.component(name)
+    if version and not is_version(component.scheme, version):
         raise DataError(f"{name}=={version}: {version} is not a version of {name}")
+    known = [row.version for row in component.releases]
+    if version not in known and any(row.startswith(f"{version}.") for row in known):
+        version += {"pep440": ".*", "ascend": ".X"}.get(component.scheme, "")
     return f"=={version}" if version else ""
 
 
@@ -148,10 +152,8 @@ def refs_of(catalog: Catalog, additions: Sequence[str]) -> dict[str, str]:
 def component_of(catalog: Catalog, name: str) -> str | None:
     """The id of the component with this id or distribution."""
     normal = normalised(name.strip())
-    for component in catalog.components:
-        if normal in (component.id, normalised(component.obtain.distribution)):
-            return component.id
-    return None
+    names = ((part.id, normalised(part.obtain.distribution)) for part in catalog.components)
+    return next((identity for identity, other in names if normal in (identity, other)), None)
 
 
 def _refs(catalog: Catalog, megatron: str) -> str:

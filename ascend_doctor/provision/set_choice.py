@@ -13,7 +13,6 @@ from ascend_doctor.matrix.versions import VersionError, satisfies
 from ascend_doctor.provision.request_ranges import ALWAYS, StackRequest
 from ascend_doctor.provision.solve import Doubt, Solution, SolveQuery
 
-# On x86_64 torch_npu takes the builds for the CPU.
 _BUILDS = ("torch", "torchvision")
 _WHEELS = ("torch-npu", "torchvision")
 _MEGATRON = ("megatron-lm", "mindspeed")
@@ -25,7 +24,7 @@ Solver = Callable[[Catalog, SolveQuery], "Solution | None"]
 class Answer:
     """``differences`` of ``solution`` from ``chosen``, the set it is; none for a mix.
 
-    With ``forced`` some package refuses another one of the set, which somebody ran all the same.
+    ``forced``: some package of it refuses another.
     """
 
     solution: Solution
@@ -36,7 +35,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class SetSearch:
-    """A request as a question to ``catalog``; ``solver`` finds what pairs allow."""
+    """A request; ``solver`` finds what pairs allow."""
 
     catalog: Catalog
     query: SolveQuery
@@ -44,10 +43,7 @@ class SetSearch:
     solver: Solver
 
     def answer(self) -> Answer | None:
-        """The nearest set completed, else what ``solver`` finds; None without either.
-
-        Megatron-LM alone is answered by documented stacks: sets are of frameworks and additions.
-        """
+        """The nearest set completed, else what ``solver`` finds; None without either."""
         name, wishes = self.request.framework_name, self.query.wishes
         exact, near = self.sets()
         if name and name not in self.catalog.component_ids:
@@ -62,12 +58,12 @@ class SetSearch:
             return answer
         if name and not self.request.megatron and "megatron-lm" in wishes:
             fewer = {wish: wishes[wish] for wish in wishes if wish not in _MEGATRON}
-            if solution := self.solver(self.catalog, replace(self.query, wishes=fewer)):
-                return Answer(solution=solution, differences=("without Megatron-LM",))
+            if alone := replace(self, query=replace(self.query, wishes=fewer)).answer():
+                return replace(alone, differences=("without Megatron-LM", *alone.differences))
         return None
 
     def build(self) -> Answer | None:
-        """The same for ``setup``: a set that pip and git can fetch, and no package refuses."""
+        """The same for ``setup``: what pip and git can fetch."""
         exact, _ = self.sets()
         if answer := self._first(row for row in exact if self._is_buildable(row)):
             return answer
@@ -75,11 +71,7 @@ class SetSearch:
         return Answer(solution=solution) if solution else None
 
     def sets(self) -> tuple[list[PinnedSet], list[PinnedSet]]:
-        """Sets that fit the request and machine, those with the fewest differences first.
-
-        The second ones are of another patch release of the framework, and only where its version
-        has no set. Without a framework they are sets of a named addition, as of vllm-ascend.
-        """
+        """Sets that fit, the nearest first, and those of another patch release."""
         wishes = self.query.wishes
         named = {name for name, wish in wishes.items() if wish or name not in ALWAYS}
         name, version = self.request.framework_name, self.request.framework_version
@@ -94,43 +86,47 @@ class SetSearch:
             pinned = len(others.keys() & row.others.keys()), len(named & row.pins.keys())
             return *pinned, -len(self._differences(row)), bool(row.families), _numbers(row.version)
 
-        def choose(rows: list[PinnedSet]) -> list[PinnedSet]:
-            # Of equals the first of its file.
-            return sorted(filter(self._fits, rows), key=rank, reverse=True)
-
-        return choose(exact), choose(near)
+        exact = sorted(filter(self._fits, exact), key=rank, reverse=True)
+        return exact, sorted(filter(self._fits, near), key=rank, reverse=True)
 
     def _first(self, rows: Iterable[PinnedSet], *, forced: bool = False) -> Answer | None:
         return next(filter(None, (self._complete(row, forced=forced) for row in rows)), None)
 
     def _clashes(self) -> tuple[str, ...]:
-        """What sets of the named version have instead, and additions that nothing knows."""
+        """What keeps its sets away, and additions that nothing knows."""
         name, version = self.request.framework_name, self.request.framework_version
-        own = [row for row in self.catalog.sets if version and row.framework == name]
-        clashes = {
-            part: f"{part} {wish.removeprefix('==')}; {row.id} has {row.pins[part]}"
-            for row in own
-            for part, wish in self.query.wishes.items()
-            if row.version == version and wish and not self._has(row, part, wish)
-        }
+        own = [row for row in self.catalog.sets if (row.framework, row.version) == (name, version)]
         unknown = (f"nothing is known of {other}" for other in self.request.others(self.catalog))
-        return (*clashes.values(), *unknown)
+        return (*(f"{row.id}: {why}" for row in own if (why := self.misfit(row))), *unknown)
 
     def _fits(self, row: PinnedSet) -> bool:
         others = self.request.others(self.catalog).items()
-        wishes = self.query.wishes.items()
         return (
-            _suits(self.query.machine, row)
+            not self.misfit(row)
             and ("megatron-lm" in row.pins or not self.request.megatron)
             and all(version in {"", row.others.get(name, version)} for name, version in others)
-            and all(
-                not wish or name == self.request.framework_name or self._has(row, name, wish)
-                for name, wish in wishes
-            )
         )
 
+    def misfit(self, row: PinnedSet) -> str:
+        """What keeps a set away; "" for nothing."""
+        machine, name = self.query.machine, self.request.framework_name
+        chips = row.families or tuple(each.id for each in self.catalog.families if each.training)
+        if machine.get("soc", chips[0]) not in chips:
+            titles = (re.split(r",| \(", self.catalog.family(chip).title)[0] for chip in chips)
+            return f"it is for {' and '.join(titles)}"
+        if row.arch and machine.get("arch", row.arch[0]) not in row.arch:
+            return f"it is for {' and '.join(row.arch)}"
+        lines = {_numbers(cann)[:2] for cann in (machine.get("cann"), row.pins.get("cann")) if cann}
+        wishes = {**self.query.wishes, **({"cann": "==0"} if len(lines) > 1 else {})}
+        pins = (
+            f"{part} {row.pins[part]}"
+            for part, wish in wishes.items()
+            if wish and part != name and not self._has(row, part, wish)
+        )
+        return f"it has {other}" if (other := " and ".join(pins)) else ""
+
     def _has(self, row: PinnedSet, name: str, wish: str) -> bool:
-        """Whether the set is silent of a component, or has it in the range."""
+        """Whether it is silent of a component or has it."""
         try:
             scheme = self.catalog.component(name).scheme
             return name not in row.pins or satisfies(scheme, row.pins[name], wish)
@@ -149,17 +145,16 @@ class SetSearch:
         )
 
     def _as_it_stands(self, row: PinnedSet) -> Answer:
-        """The set of a framework without rows: nothing is known beside it."""
+        """The set of a framework without rows."""
         refs = {name: pin for name, pin in row.pins.items() if self._is_git(name)}
         versions = {name: pin for name, pin in row.pins.items() if name not in refs}
-        versions |= {
-            name: version for name, version in self.query.machine.items() if name in versions
-        }
+        machine = self.query.machine
+        versions |= {name: machine[name] for name in versions.keys() & machine.keys()}
         solution = Solution(versions=versions, ranges={}, doubts=(), stacks=(), refs=refs)
         return Answer(solution=solution, chosen=row, differences=self._differences(row))
 
     def _complete(self, row: PinnedSet, *, forced: bool) -> Answer | None:
-        """The set's versions of what the request needs, and by the rows of pairs the rest."""
+        """The set's versions, and by pairs the rest."""
         machine, wishes = self.query.machine, self.query.wishes
         fixed = {*machine, *({row.framework} if wishes.get(row.framework) else ())}
         pins = {name: pin for name, pin in row.pins.items() if name not in fixed}
@@ -194,11 +189,7 @@ class SetSearch:
     def _bind(
         self, known: Mapping[str, str], inside: set[str], unknown: Collection[str], *, forced: bool
     ) -> SolveQuery:
-        """The question with the set's versions. Pairs inside of the set bind nothing: it ran.
-
-        Of pins without a row nothing is known. Builds bind, for a source names their release:
-        torch 2.7.1 is 2.7.1+cpu on x86_64. If ``forced``, what is left open does not bind either.
-        """
+        """The question with the set's versions. Pairs inside of the set bind nothing: it ran."""
         query, every = self.query, self.catalog.component_ids
         left_open = {
             name
@@ -212,7 +203,6 @@ class SetSearch:
             or not {who, what}.isdisjoint(unknown)
             or (forced and who in inside and what in left_open)
         }
-        # A Megatron-LM that runs without MindSpeed, as the set has it.
         idle = {"mindspeed"} - inside if "megatron-lm" in inside else set()
         bounds = {
             name: f"=={pin} || =={pin}+cpu" if name in _BUILDS else f"=={pin}"
@@ -236,9 +226,8 @@ class SetSearch:
 
     def _has_row(self, name: str, version: str) -> bool:
         part = self.catalog.component(name)
-        if not is_version(part.scheme, version):
-            return False
-        return not part.releases or part.release(version) is not None
+        known = is_version(part.scheme, version)
+        return known and (not part.releases or part.release(version) is not None)
 
 
 def _asker(doubt: Doubt) -> str:
@@ -247,13 +236,3 @@ def _asker(doubt: Doubt) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, _NUMBER.findall(version)))
-
-
-def _suits(machine: Mapping[str, str], row: PinnedSet) -> bool:
-    """By chip, architecture and the line of CANN."""
-    if row.families and machine.get("soc") not in row.families:
-        return False
-    if row.arch and machine.get("arch", row.arch[0]) not in row.arch:
-        return False
-    lines = {_numbers(cann)[:2] for cann in (machine.get("cann"), row.pins.get("cann")) if cann}
-    return len(lines) <= 1

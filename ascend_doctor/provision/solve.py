@@ -504,6 +504,11 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             known = need.component not in _GIVEN or need.component in self.question.machine
             if known and applies(need, self.question.when):
                 yield need
+        family = self.question.machine.get("soc")
+        if name in {"mindspeed", *_WHOLE} and family and not self.catalog.family(family).training:
+            trains = (f"=={each.id}" for each in self.catalog.families if each.training)
+            because = "It is for training hardware."
+            yield Need(component="soc", versions=" || ".join(trains), hard=False, because=because)
 
 
 def _strains(component: Component, version: str, demands: tuple[Demand, ...]) -> int:
