@@ -36,8 +36,8 @@ class SuggestingGroup(click.Group):
             from ascend_doctor.commands.names import find_taker
 
             close = [habit] if known else difflib.get_close_matches(name, names, 1, 0.7)
-            if not close and ctx.parent is None and (taker := find_taker(name, ctx)):
-                close = [taker.removeprefix("ascend-doctor ")]
+            if not close and (taker := find_taker(name, ctx)):
+                close = [taker if ctx.parent else taker.removeprefix("ascend-doctor ")]
             hint = f"; did you mean `{close[0]}`?" if close else ""
             ctx.fail(f"no such command: {name!r}{hint}")
         return super().resolve_command(ctx, args)

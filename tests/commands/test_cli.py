@@ -84,6 +84,7 @@ def test_json_is_short_for_its_format(doctor: Command) -> None:
     ("arguments", "words"),
     [
         (["frobnicate"], "no such command"),
+        (["matrix", "ms-swift"], "ascend-doctor explain ms-swift"),
         (["chek"], "did you mean `check`?"),
         (["update"], "did you mean `matrix upgrade`?"),
         (["stack", "rm", "x"], "did you mean `remove`?"),
