@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 
 import torch
 
-from . import aten, host_tensors, peaks, plans, true_size
+from . import (  # noqa: F401 - importing them fills the table
+    activations,
+    aten,
+    attention,
+    casts,
+    dropout,
+    host_tensors,
+    losses,
+    matrices,
+    moe,
+    moe_routing_map,
+    normalization,
+    optimizers,
+    peaks,
+    plans,
+    ring_attention,
+    softmax,
+    triangles,
+    true_size,
+)
 from .faults import count_optimizer_steps, read_faults, with_faults
 from .kernels import kernel_for
 from .table import FUNCTIONS
 from .torch_releases import override
 
 NAMESPACES = ("aten", "npu", "atb")
-_FILLING = (
-    "activations attention casts dropout losses matrices moe moe_routing_map normalization "
-    "optimizers ring_attention softmax triangles"
-)  # modules that fill the table
 
 
 def contiguous(
@@ -31,8 +45,6 @@ def contiguous(
 
 def register() -> list[torch.library.Library]:
     """Register everything; the registrations live as long as the returned objects."""
-    for module in _FILLING.split():
-        importlib.import_module(f"{__package__}.{module}")
     libraries = {n: torch.library.Library(n, "IMPL", "PrivateUse1") for n in NAMESPACES}
     kernels = dict(aten.cpu_kernels())
     for namespace in NAMESPACES:
