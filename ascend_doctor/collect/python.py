@@ -21,9 +21,8 @@ from ascend_doctor.machine.live import (
     is_directory,
     matches,
     names_or_none,
-    read_or_none,
 )
-from ascend_doctor.provision.cann_env import ABI, TORCH_CONFIG
+from ascend_doctor.machine.torch_abi import read_torch_abi
 
 DEADLINE = 20.0
 _SCRIPT = Path(__file__).with_name("interpreter_script.py")
@@ -108,8 +107,7 @@ def python(machine: Machine, executable: str | None = None) -> Python:
 
 def _abi(machine: Machine, python: Python) -> int | None:
     torch = python.find("torch")
-    text = read_or_none(machine, f"{torch.location}/{TORCH_CONFIG}") if torch else None
-    return next((value for value in (0, 1) if f"{ABI}={value}" in (text or "")), None)
+    return read_torch_abi(machine, torch.location) if torch else None
 
 
 def _others(machine: Machine, python: Python) -> Iterator[str]:

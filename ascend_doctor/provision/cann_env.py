@@ -8,12 +8,10 @@ entry (the current folder) in PYTHONPATH.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ascend_doctor.machine.live import Machine, is_directory, matches, read_or_none
+from ascend_doctor.machine.live import Machine, is_directory, matches
+from ascend_doctor.machine.torch_abi import read_torch_abi
 from ascend_doctor.provision.env_format import Change
 
-# Below site-packages.
-TORCH_CONFIG = "torch/share/cmake/Torch/TorchConfig.cmake"
-ABI = "_GLIBCXX_USE_CXX11_ABI"
 _TILING = "opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux"
 # The set_env.sh of CANN 8.1.RC1 (leideng/CANN-8.1.RC1@551ed27c:ascend-toolkit/set_env.sh), the
 # runtime's setenv.bash from 8.5 on (hicann/runtime@681ef761) and what that of 9.1.0 exported.
@@ -138,13 +136,7 @@ def _there(host: CannHost, root: str, parts: Iterable[str]) -> list[str]:
 
 
 def torch_abi(machine: Machine, environment: str | None) -> int:
-    """The C++ ABI of torch in a Python environment; 1 without torch, as in set_env.sh.
-
-    Up to 2.7 a file of the wheel says it; from 2.8 on it is 1
-    (pytorch/pytorch:cmake/TorchConfig.cmake.in).
-    """
-    for folder in matches(machine, f"{environment}/lib", "python3*") if environment else ():
-        path = f"{folder}/site-packages/{TORCH_CONFIG}"
-        if f"{ABI}=0" in (read_or_none(machine, path) or ""):
-            return 0
-    return 1
+    """The C++ ABI of torch in a Python environment; 1 without torch, as in set_env.sh."""
+    folders = matches(machine, f"{environment}/lib", "python3*") if environment else ()
+    found = [read_torch_abi(machine, f"{folder}/site-packages") for folder in folders]
+    return 0 if 0 in found else 1

@@ -13,6 +13,7 @@ from ascend_doctor.matrix.versions import VersionError, satisfies
 from ascend_doctor.provision.request_ranges import ALWAYS, StackRequest
 from ascend_doctor.provision.solve import Doubt, Solution, SolveQuery
 
+# On x86_64 torch_npu takes the builds for the CPU.
 _BUILDS = ("torch", "torchvision")
 _WHEELS = ("torch-npu", "torchvision")
 _MEGATRON = ("megatron-lm", "mindspeed")
@@ -24,7 +25,7 @@ Solver = Callable[[Catalog, SolveQuery], "Solution | None"]
 class Answer:
     """``differences`` of ``solution`` from ``chosen``, the set it is; none for a mix.
 
-    ``forced``: some package of it refuses another.
+    ``forced``: some package of it refuses another, which somebody ran all the same.
     """
 
     solution: Solution
@@ -43,7 +44,10 @@ class SetSearch:
     solver: Solver
 
     def answer(self) -> Answer | None:
-        """The nearest set completed, else what ``solver`` finds; None without either."""
+        """The nearest set completed, else what ``solver`` finds; None without either.
+
+        Megatron-LM alone is answered by documented stacks: sets are of frameworks and additions.
+        """
         name, wishes = self.request.framework_name, self.query.wishes
         exact, near = self.sets()
         if name and name not in self.catalog.component_ids:
@@ -71,7 +75,10 @@ class SetSearch:
         return Answer(solution=solution) if solution else None
 
     def sets(self) -> tuple[list[PinnedSet], list[PinnedSet]]:
-        """Sets that fit, the nearest first, and those of another patch release."""
+        """Sets that fit, the nearest first, and those of another patch release.
+
+        Without a framework they are sets of a named addition, as of vllm-ascend.
+        """
         wishes = self.query.wishes
         named = {name for name, wish in wishes.items() if wish or name not in ALWAYS}
         name, version = self.request.framework_name, self.request.framework_version
@@ -117,13 +124,15 @@ class SetSearch:
         if row.arch and machine.get("arch", row.arch[0]) not in row.arch:
             return f"it is for {' and '.join(row.arch)}"
         lines = {_numbers(cann)[:2] for cann in (machine.get("cann"), row.pins.get("cann")) if cann}
-        wishes = {**self.query.wishes, **({"cann": "==0"} if len(lines) > 1 else {})}
-        pins = (
-            f"{part} {row.pins[part]}"
-            for part, wish in wishes.items()
+        others = [
+            part
+            for part, wish in self.query.wishes.items()
             if wish and part != name and not self._has(row, part, wish)
-        )
-        return f"it has {other}" if (other := " and ".join(pins)) else ""
+        ]
+        if len(lines) > 1 and "cann" not in others:
+            others.append("cann")
+        pins = " and ".join(f"{part} {row.pins[part]}" for part in others)
+        return f"it has {pins}" if pins else ""
 
     def _has(self, row: PinnedSet, name: str, wish: str) -> bool:
         """Whether it is silent of a component or has it."""
@@ -189,7 +198,10 @@ class SetSearch:
     def _bind(
         self, known: Mapping[str, str], inside: set[str], unknown: Collection[str], *, forced: bool
     ) -> SolveQuery:
-        """The question with the set's versions. Pairs inside of the set bind nothing: it ran."""
+        """The question with the set's versions. Pairs inside of the set bind nothing: it ran.
+
+        Builds bind, for a source names their release: torch 2.7.1 is 2.7.1+cpu on x86_64.
+        """
         query, every = self.query, self.catalog.component_ids
         left_open = {
             name
