@@ -138,5 +138,6 @@ def _there(host: CannHost, root: str, parts: Iterable[str]) -> list[str]:
 def torch_abi(machine: Machine, environment: str | None) -> int:
     """The C++ ABI of torch in a Python environment; 1 without torch, as in set_env.sh."""
     folders = matches(machine, f"{environment}/lib", "python3*") if environment else ()
-    found = [read_torch_abi(machine, f"{folder}/site-packages") for folder in folders]
-    return 0 if 0 in found else 1
+    return (
+        0 if any(read_torch_abi(machine, f"{each}/site-packages") == 0 for each in folders) else 1
+    )
