@@ -4,8 +4,6 @@ The stand-in CANN tree carries this package as `ascend_simulator`; `install()` r
 process, when torch_npu has been imported. The interpreter is the one under examination.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -5,8 +5,6 @@ pair of its ranks (ProcessGroupHCCL.cpp of 2.7.1: default_pg/0//129//npu//0:1). 
 reads there how many members are real, and answers for the others.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What MindSpeed asks of CANN's Python module `acl`; anything else is an AttributeError."""
 
-from __future__ import annotations
-
 import ctypes
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Activations and rotary embedding of torch_npu."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F  # noqa: N812  its usual name
 

@@ -1,7 +1,5 @@
 """All aten operators that torch_npu registers, computed by the CPU kernels of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

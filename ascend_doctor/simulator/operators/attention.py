@@ -4,8 +4,6 @@ Semantics: op-plugin, docs/zh/custom_APIs/torch_npu/torch_npu-npu_fusion_attenti
 checks: op_plugin/ops/opapi/FlashAttentionKernelNpuOpApi.cpp.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -4,8 +4,6 @@ ASCEND_SIMULATOR_JOURNAL names the folder, as for runtime/journal.c. Lines are J
 a stack, or a call. torch_npu calls HCCL later, so methods of process groups are wrapped.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ A cast to a private format (FRACTAL_NZ and others) therefore copies and the copy
 as ND; values and shapes are those of the device.
 """
 
-from __future__ import annotations
-
 import torch
 
 from .table import implements

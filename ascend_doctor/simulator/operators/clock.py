@@ -4,8 +4,6 @@ A call costs the longer of its arithmetic and its traffic: the matrix products i
 computes it, which torch counts on meta tensors, and its tensors, each once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """Dropout on the simulated NPU, drawing what dropout on the CPU draws."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -4,8 +4,6 @@ DeepSpeed's zero.Init puts others in their place while a model is built, which g
 device and of its dtype (deepspeed/runtime/zero/partition_parameters.py: `torch.empty = ...`).
 """
 
-from __future__ import annotations
-
 import torch
 
 arange = torch.arange

@@ -11,8 +11,6 @@ double-unsupported    an operator on float64 fails
 nan                   the first matrix product in optimizer step number `step` gives a NaN
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ The state of an NPU generator is a seed and an offset (NPUGeneratorImpl::get_sta
 is kept under them, so restoring one replays its numbers. Another offset starts another stream.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any

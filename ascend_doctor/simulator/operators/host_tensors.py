@@ -1,7 +1,5 @@
 """Large tensors of the host at true size: what draws, casts or copies them writes no page."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

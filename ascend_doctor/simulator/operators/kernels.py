@@ -1,7 +1,5 @@
 """Turn a function on CPU tensors into a kernel for the simulated NPU, guided by its schema."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

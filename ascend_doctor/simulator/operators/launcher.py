@@ -1,7 +1,5 @@
 """What torch's launcher starts at true size, whoever called it: torchrun, accelerate or a CLI."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

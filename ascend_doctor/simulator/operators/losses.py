@@ -2,8 +2,6 @@
 
 # ruff: noqa: ARG001  the signatures are those of torch_npu's schemas
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

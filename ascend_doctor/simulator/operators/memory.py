@@ -4,8 +4,6 @@ A host tensor made here owns nothing: it reads and writes the memory of the devi
 made from, with that tensor's sizes, strides and offset.
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 from collections.abc import Callable, Sequence

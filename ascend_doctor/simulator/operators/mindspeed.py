@@ -7,8 +7,6 @@ operators. The signatures are those that mindspeed/ops/csrc binds (core_r0.15.3 
 
 # ruff: noqa: PLR0913, PLR0917  the signatures are those of MindSpeed
 
-from __future__ import annotations
-
 import importlib.abc
 import importlib.machinery
 import sys

@@ -7,8 +7,6 @@ one token being neighbours: permuted[sorted_indices[i]] = tokens[i // top_k].
 
 # ruff: noqa: ARG001, PLR0913, PLR0917  the signatures are those of torch_npu's schemas
 
-from __future__ import annotations
-
 import torch
 
 from . import factories

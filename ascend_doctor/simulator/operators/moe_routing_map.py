@@ -6,8 +6,6 @@ Semantics: the wheel's torch_npu/_op_plugin_docs.py and op-plugin's tests
 
 # ruff: noqa: PLR0913, PLR0917  the signatures are those of torch_npu's schemas
 
-from __future__ import annotations
-
 import torch
 
 from . import factories

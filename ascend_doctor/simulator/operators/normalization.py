@@ -1,7 +1,5 @@
 """RMS normalisation of torch_npu, computed in single precision; rstd is single precision."""
 
-from __future__ import annotations
-
 import torch
 
 from .table import implements

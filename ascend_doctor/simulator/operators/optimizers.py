@@ -2,8 +2,6 @@
 
 # ruff: noqa: PLR0913, PLR0917  the signatures are those of torch_npu's schemas
 
-from __future__ import annotations
-
 import torch
 
 from .table import implements

@@ -4,8 +4,6 @@ ASCEND_SIMULATOR_TRUE_SIZE names the folder, a file a rank. Values of large tens
 computed, so nothing here rests on one.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import json

@@ -1,7 +1,5 @@
 """What the result of an operator is at true size: its shape, and memory without values."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterable

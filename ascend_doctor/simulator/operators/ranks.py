@@ -6,8 +6,6 @@ REAL are the ranks with a process, with commas between; the others are absent (a
 process imports what the program's own import lines name, and every rank is forked from it.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import ctypes

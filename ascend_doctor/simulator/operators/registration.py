@@ -1,7 +1,5 @@
 """Registers the simulated kernels over those of torch_npu."""
 
-from __future__ import annotations
-
 import os
 
 import torch

@@ -5,8 +5,6 @@ The formula is that of op-plugin's test_npu_ring_attention_update.py.
 
 # ruff: noqa: ARG001, PLR0913  the signature is that of torch_npu's schema
 
-from __future__ import annotations
-
 import torch
 
 from .table import NotSimulatedError, implements

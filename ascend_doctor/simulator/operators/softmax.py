@@ -1,7 +1,5 @@
 """Logarithm of softmax, and the scaled, masked softmax of torch_npu: npu_scaled_masked_softmax."""
 
-from __future__ import annotations
-
 import torch
 
 from . import factories

@@ -1,7 +1,5 @@
 """The table of operators that torch_npu adds to torch, each computed here on host tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

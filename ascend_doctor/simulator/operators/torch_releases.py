@@ -1,7 +1,5 @@
 """What differs between releases of torch, from 2.6 on: told by what is there, not by numbers."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -4,8 +4,6 @@ Source: op-plugin, op_plugin/ops/opapi/ScaledDotProductAttentionKernelNpuOpApi.c
 convert_boolean_attn_mask.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any

@@ -5,8 +5,6 @@ never written. What is small, or of integers alone, is computed, since sizes and
 it. A small result of large ones is 1, or 0 as an integer.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
