@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ascend_doctor import __version__
 from ascend_doctor.diagnosis.exception_rules import Describer, first_line
 from ascend_doctor.diagnosis.guilt import (
+    complete,
     describe_undecided,
     evidence,
     fold_wrappers,
@@ -181,8 +182,8 @@ def _blame(
     texts = failures[LINKS].variants if LINKS in failures else {}
     blamed = guilty(ledger, root, seen_by_name.get(root.id) if root else None, waits, texts)
     if blamed and ledger.clocks.offsets:
-        return replace(blamed, reason=f"{blamed.reason}; {_describe_clocks(ledger)}")
-    return blamed
+        blamed = replace(blamed, reason=f"{blamed.reason}; {_describe_clocks(ledger)}")
+    return blamed and complete(ledger, blamed)
 
 
 def _read_error(ledger: Ledger, blamed: Guilt | None, describer: Describer) -> Guilt | None:

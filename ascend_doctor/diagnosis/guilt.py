@@ -81,31 +81,16 @@ def _wraps(raised: Sighting, end: Sighting) -> bool:
     return raised.file == end.file and abs(raised.line - end.line) <= _WRAPS_LINES
 
 
-def guilty(
-    ledger: Ledger,
-    root: KnownFailure | None,
-    seen: Occurrences | None,
-    waits: Occurrences,
-    texts: EndTexts,
-) -> Guilt | None:
-    """Who began it, or None. ``seen``: the root cause's lines; ``waits``: lines with a victim.
-
-    ``texts``: reason, facts and remedy by the end of a link set-up.
-    """
-    return _complete(ledger, _guilty(ledger, root, seen, waits, texts))
-
-
 def guilty_of_hang(ledger: Ledger, stall: Stall) -> Guilt | None:
     ranks = tuple(rank.rank for rank in stall.absent)
     if not ranks:
         return None
     reason = stall.absent[0].reason if len(ranks) == 1 else "did not come where others wait"
-    return _complete(ledger, Guilt(ranks=ranks, reason=reason))
+    return complete(ledger, Guilt(ranks=ranks, reason=reason))
 
 
-def _complete(ledger: Ledger, culprit: Guilt | None) -> Guilt | None:
-    if culprit is None:
-        return None
+def complete(ledger: Ledger, culprit: Guilt) -> Guilt:
+    """Add nodes, devices and serial numbers."""
     culprit = _locate(ledger, culprit) if culprit.ranks else culprit
     node = culprit.nodes[0] if len(culprit.nodes) == 1 else ""
     serials = [ledger.serial(node, device) for device in culprit.devices]
@@ -126,13 +111,17 @@ def _locate(ledger: Ledger, culprit: Guilt) -> Guilt:
     )
 
 
-def _guilty(
+def guilty(
     ledger: Ledger,
     root: KnownFailure | None,
     seen: Occurrences | None,
     waits: Occurrences,
     texts: EndTexts,
 ) -> Guilt | None:
+    """Who began it, or None. ``seen``: the root cause's lines; ``waits``: lines with a victim.
+
+    ``texts``: reason, facts and remedy by the end of a link set-up.
+    """
     links = LinkJudge(ledger)
     if root and (root.victim or root.id.startswith(("hccl-", "ei0"))) and (end := links.find()):
         shown = _accuse_who_shows(ledger, seen) if seen and not root.victim else None

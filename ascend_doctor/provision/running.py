@@ -63,10 +63,9 @@ class Runner:
         deadline: float,
         env: Mapping[str, str] | None = None,
         shell: Mapping[str, str] | None = None,
-        data: bytes = b"",
     ) -> str:
         """Standard output of a successful command, as text; see ``output``."""
-        out = self.output(argv, title=title, deadline=deadline, env=env, shell=shell, data=data)
+        out = self.output(argv, title=title, deadline=deadline, env=env, shell=shell)
         return out.decode("utf-8", "replace")
 
     def output(
