@@ -12,6 +12,7 @@ from ascend_doctor.commands.help_pages import speak
 from ascend_doctor.commands.options.launch import limit_command
 
 Table = Mapping[str, str]
+_FIRST = "`check`, `diagnose LOG`, `lint SCRIPT`, `matrix solve`, `plan MODEL` or `explain ERROR`"
 
 
 def _equip(command: click.Command) -> click.Command:
@@ -29,17 +30,20 @@ class SuggestingGroup(click.Group):
         """Raises UsageError for an unknown command."""
         name = args[0]
         if not name.startswith("-") and name not in (names := self.list_commands(ctx)):
-            habit = HABITS.get(name, "")
-            known = habit.partition(" ")[0] in names
             import difflib
 
             from ascend_doctor.commands.names import find_taker
 
-            close = [habit] if known else difflib.get_close_matches(name, names, 1, 0.7)
+            habits = {word: to for word, to in HABITS.items() if to.partition(" ")[0] in names}
+            habits |= {word: word for word in names}
+            words = [name.lower(), *name.lower().replace("_", "-").split("-")]
+            matched = (difflib.get_close_matches(word, habits, 1, 0.75) for word in words)
+            close = [habits[match[0]] for match in matched if match]
             if not close and (taker := find_taker(name, ctx)):
                 close = [taker if ctx.parent else taker.removeprefix("ascend-doctor ")]
-            hint = f"; did you mean `{close[0]}`?" if close else ""
-            ctx.fail(f"no such command: {name!r}{hint}")
+            others = ", ".join(names) if ctx.parent else _FIRST
+            hint = f"did you mean `{close[0]}`?" if close else f"try {others}"
+            ctx.fail(f"no such command: {name!r}; {hint}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:

@@ -83,10 +83,10 @@ def test_json_is_short_for_its_format(doctor: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["frobnicate"], "no such command"),
+        (["frobnicate"], "try `check`"),
         (["matrix", "verl"], "explain verl"),
         (["chek"], "mean `check`?"),
-        (["update"], "mean `matrix upgrade`?"),
+        (["fix-it"], "mean `fix`?"),
         (["stack", "rm", "x"], "mean `remove`?"),
         (["setup", "0.15.3"], "did you mean `ascend-doctor setup --megatron 0.15.3`?"),
         (["setup", "ms-swift"], "`ascend-doctor setup --framework ms-swift`?"),
