@@ -1,10 +1,11 @@
 """Reads Python's tracebacks: the exception of a process, its whole message, and its frames."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, dropwhile, takewhile
 
+from ascend_doctor.diagnosis.mixed_rows import is_mixed, take_own
 from ascend_doctor.diagnosis.working import counts_on
 from ascend_doctor.patterns import compile_beside
 
@@ -115,10 +116,14 @@ def parse(last: str, before: Sequence[str], after: Sequence[str]) -> Raised:
     match = IS["last"].match(last)
     if match is None:
         return Raised(type=last, message="")
-    rows, wraps, around = _own_rows([strip_margin(row) for row in before], last)
+    above, rest = ([strip_margin(row) for row in rows] for rows in (before, after))
+    # What a rank prints before an error, others print behind it.
+    printed = {*takewhile(lambda row: _HEAD not in row, above)}
+    if is_mixed(above):
+        above, rest = take_own(above, last, rest)
+    rows, wraps, around = _own_rows(above, last)
     frames, name = tuple(_frames(rows)), match["type"].rpartition(".")[2]
-    rest = [strip_margin(row) for row in after]
-    more = list(_continue(rest)) if match["message"] is not None else []
+    more = list(_continue(rest, printed)) if match["message"] is not None else []
     rest = rest[len(more) :]
     # pytest's innermost frame is behind the exception.
     behind = [frame for frame in _frames(rest[:30]) if frame.function == name][:1]
@@ -193,9 +198,9 @@ def _is_last(row: str) -> bool:
     return row[:1].isalpha() and IS["last"].match(row) is not None and not IS["frame"].match(row)
 
 
-def _continue(after: Sequence[str]) -> Iterator[str]:
+def _continue(after: Sequence[str], printed: Collection[str] = ()) -> Iterator[str]:
     for row in after[:_MAX_MESSAGE_ROWS]:
-        ends = not row.strip() or _HEAD in row or _links(row)
+        ends = not row.strip() or _HEAD in row or _links(row) or row in printed
         if (
             ends
             or IS["record"].match(row.lstrip())

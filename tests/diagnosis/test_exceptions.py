@@ -1,3 +1,5 @@
+import random
+
 import pytest
 
 from tests.diagnosis.logs import of_text
@@ -215,3 +217,13 @@ def test_a_program_that_is_not_installed_is_no_path_to_create() -> None:
     frames = (("t.py", "run(['sox'])"), ("/usr/lib/python3.11/subprocess.py", "", "_execute_child"))
     cause = of_text(traceback("FileNotFoundError: [Errno 2] No such: 'sox'", *frames)).causes[0]
     assert "Install sox, or add the folder" in cause.fix
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tracebacks_of_four_ranks_are_told_apart_row_by_row(seed: int) -> None:
+    draw, lacks = random.Random(seed), YAML.replace("[rank2]: ", "")
+    lanes = [f"{text}\n".splitlines(keepends=True)[::-1] for text in [lacks] * 4]
+    mixed = ""
+    while lanes := [lane for lane in lanes if lane]:
+        mixed += draw.choice(lanes).pop()
+    assert of_text(mixed).causes[0].cause == of_text(lacks).causes[0].cause
