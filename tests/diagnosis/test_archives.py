@@ -30,7 +30,7 @@ def reasons(files: dict[str, bytes]) -> dict[str, str]:
 @pytest.mark.slow
 def test_names_of_an_archive_lead_nowhere(tmp_path: Path) -> None:
     names = ("../../out.log", "/etc/absolute.log", "a/../../b.log", "c\x1b[2J\n.log")
-    of_files({"train.log": STEP})  # makes the caches of this home
+    of_files({"train.log": f"{OOM}\n"})  # makes the caches of this home
     for name, pack in (("x.tar", tar), ("x.zip", zip_files)):
         (tmp_path / name).write_bytes(pack(dict.fromkeys(names, f"{OOM}\n")))
         before = sorted(tmp_path.parent.rglob("*"))
