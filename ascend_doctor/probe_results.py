@@ -32,7 +32,7 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     the time in the probe. ``exit_code`` is negative for a signal, None if unknown. ``silent``
     are the seconds without a sign of life at the end of a run that timed out, ``idle`` those in
     which it waited for no processor either; None if unknown. ``output`` are the rank's last lines,
-    ``warnings`` counts each that warns, ``stack`` has its threads at a crash or at the end.
+    ``stack`` has its threads at a crash or at the end.
     """
 
     schema: int = SCHEMA
@@ -54,7 +54,6 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     silent: float | None = None
     idle: float | None = None
     output: str = ""
-    warnings: dict[str, int] = {}
     stack: str = ""
 
     def record(self, kind: type[Record]) -> Record:

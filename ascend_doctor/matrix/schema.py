@@ -693,16 +693,12 @@ class Hazards(Row, frozen=True, kw_only=True):
 
 
 class KnownWarning(Row, frozen=True, kw_only=True):
-    """A harmless warning on NPUs. ``pattern`` is a regular expression that finds it.
-
-    ``by`` is the library that prints it, ``symptom``: harmless only if MindSpeed is not at work.
-    """
+    """A harmless warning on NPUs; ``pattern`` finds it, ``by`` is the library that prints it."""
 
     id: str
     by: str
     pattern: str
     meaning: str
-    symptom: bool = False
     example: str
 
 

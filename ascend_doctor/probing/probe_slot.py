@@ -106,5 +106,4 @@ class ProbeSlot:
                     silent=self._silent.get(record.rank),
                     idle=self._wait.idle(record.pid) if self._wait and record.pid else None,
                     output=tail.last_lines,
-                    warnings=tail.warnings,
                 )

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 import psutil
 
 from ascend_doctor.machine.live import adopt
-from ascend_doctor.probing.warned import Warned
 
 PATIENCE = 3.0
 KEPT_BYTES = 16 << 10
@@ -79,16 +78,10 @@ class Tail:
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self._limit = limit
         self._bytes = bytearray()
-        self._warned = Warned()
 
     def feed(self, data: bytes) -> None:
-        self._warned.feed(data)
         self._bytes += data
         del self._bytes[: -self._limit]
-
-    @property
-    def warnings(self) -> dict[str, int]:
-        return dict(self._warned.counts)
 
     @property
     def text(self) -> str:

@@ -43,7 +43,6 @@ def _run(number: int, line: str) -> ProbeRun:
         stages={line: 1.0},
         ok=False,
         values={line: {"deep": [line, {line: line}]}},
-        warnings={line: 3},
         error=line,
     )
     return ProbeRun(

@@ -102,7 +102,7 @@ def test_keys_of_mappings_are_cleaned_as_values_are() -> None:
     texts = json.dumps(msgspec.to_builtins(clean), ensure_ascii=False)
     assert leaks(texts) == []
     assert len(clean.probes) == len(facts.probes)
-    assert all(len(run.ranks[0].warnings) == 1 for run in clean.probes)
+    assert all(len(run.ranks[0].stages) == 1 for run in clean.probes)
     assert msgspec.convert(msgspec.to_builtins(clean), type(clean)) == clean
 
 

@@ -347,8 +347,8 @@ a setup that was killed while git hung [1]
   do test -s pid && break; sleep 0.2; done; sleep 0.5;kill -9 $killed; rm bin/git;
   $D setup --locked --lock l --prefix p --yes 2>err; c=$?; sleep 0.5; exit $c
   ? test -s pid && grep -q 'git fetch' err && ! grep -q 'another setup' err
-a probe's warning with a password [3 fast]
-  echo '{"schema": 1, "taken_at": "2026-11-22T08:47:27+00:00", "host": {"name": "n"}, "probes": [{"probe": "smoke-train", "argv": ["x"], "exit_code": 1, "ranks": [{"probe": "smoke-train", "rank": 0, "world_size": 1, "stage": "x", "stages": {}, "ok": true, "values": {}, "warnings": {"login with --password hunter2hunter2": 3}}]}]}' >s;
+a probe's stage with a password [3 fast]
+  echo '{"schema": 1, "taken_at": "2026-11-22T08:47:27+00:00", "host": {"name": "n"}, "probes": [{"probe": "smoke-train", "argv": ["x"], "exit_code": 1, "ranks": [{"probe": "smoke-train", "rank": 0, "world_size": 1, "stage": "x", "stages": {"login with --password hunter2hunter2": 3}, "ok": true, "values": {}}]}]}' >s;
   $D judge s --format json >out
   ? grep -q -e --password out && ! grep -q hunter2 out
 a check whose name is a metric [3 fast]

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable
 
 from ascend_doctor.checks.probes.known_failures import find_failure
+from ascend_doctor.checks.probes.known_warnings import fold_known
 from ascend_doctor.checks.probes.probe_culprit import (
     Blame,
     blame,
@@ -12,7 +13,6 @@ from ascend_doctor.checks.probes.probe_culprit import (
     gives_up,
     signal_name,
 )
-from ascend_doctor.checks.python.probes.known_warnings import fold_known
 from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Unknown
 from ascend_doctor.judging.judge import Case, ConcludedError, error, unknown, warning
 from ascend_doctor.probe_records.common import ChildOutcome, ProbeRecord
