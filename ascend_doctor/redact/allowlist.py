@@ -17,6 +17,7 @@ _TABLE = patterns.read_patterns(Path(__file__).parent / "pieces.txt")
 _PIECES = defer("|".join(_TABLE["piece"]))
 _IS = {name: defer(rows[0]) for name, rows in _TABLE.items()}
 _HEADS, _CAMEL = defer(r"[A-Za-z]+(?=\d)"), defer("[A-Z]?[a-z]{2,}[A-Z][a-z]+|[A-Z]+[a-z]{2,}[A-Z]")
+_MANTISSA = defer(r"\d+[eE]")
 _WORDS, _COMPOUNDS = defer(r"[^\W_]+"), defer(r"\w[\w-]+")
 # Digits of a number that is hidden: in our files, alone, counted, with a 0 before.
 _BESIDE_DIGITS, _LONE_DIGITS, _COUNTED_DIGITS, _STAFF_DIGITS = 4, 6, 10, 7
@@ -107,6 +108,8 @@ def _is_own(word: str) -> bool:
 
 def _is_odd(text: str, run: re.Match[str]) -> bool:
     before, after = _before(text, run.start()), text[run.end() : run.end() + 2]
+    if _MANTISSA.fullmatch(run[0]) and re.match(r"[-+]\d", after):
+        return False
     if run[0].isdigit():  # a decimal number, or one with a unit
         unit = _IS["unit"].match(text, run.end())
         if re.match(r"\.\d", after) or (unit and unit[1].lower() in _own().units):

@@ -111,7 +111,7 @@ class Redactor:
 
     def address(self, text: str) -> str:
         """A pseudonym inside 10.0.0.0/8 or fd00::/8 that shares prefixes."""
-        address = parse_address(text)
+        address = parse_address(re.sub(r"\b0+(?=\d)", "", text))
         return self._became("address", text, pseudonym(address, self._key)) if address else text
 
     def text(self, text: str) -> str:
