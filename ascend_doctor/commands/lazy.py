@@ -12,7 +12,10 @@ from ascend_doctor.commands.help_pages import speak
 from ascend_doctor.commands.options.launch import limit_command
 
 Table = Mapping[str, str]
-_FIRST = "`check`, `diagnose LOG`, `lint SCRIPT`, `matrix solve`, `plan MODEL` or `explain ERROR`"
+_FIRST = (
+    "`check`, `diagnose LOG`, `hang`, `lint SCRIPT`, `matrix solve`, `setup`, `plan MODEL`, "
+    "`report` or `explain ERROR`"
+)
 
 
 def _equip(command: click.Command) -> click.Command:
@@ -37,10 +40,11 @@ class SuggestingGroup(click.Group):
             habits = {word: to for word, to in HABITS.items() if to.partition(" ")[0] in names}
             habits |= {word: word for word in names}
             words = [name.lower(), *name.lower().replace("_", "-").split("-")]
-            matched = (difflib.get_close_matches(word, habits, 1, 0.75) for word in words)
-            close = [habits[match[0]] for match in matched if match]
+            close = [habits[word] for word in words if word in habits]
             if not close and (taker := find_taker(name, ctx)):
                 close = [taker if ctx.parent else taker.removeprefix("ascend-doctor ")]
+            matched = (difflib.get_close_matches(word, habits, 1, 0.75) for word in words)
+            close += [habits[match[0]] for match in matched if match]
             others = ", ".join(names) if ctx.parent else _FIRST
             hint = f"did you mean `{close[0]}`?" if close else f"try {others}"
             ctx.fail(f"no such command: {name!r}; {hint}")

@@ -62,7 +62,7 @@ def find_taker(word: str, ctx: click.Context) -> str:
             return f"{path} {each.opts[0]} {word}"
     if word in _NAMES["--model"](rows):
         return f"ascend-doctor plan --model {word}"
-    if word in _list_explained(rows):
+    if {word, word.replace("_", "-")} & {*_list_explained(rows)}:
         return f"ascend-doctor explain {word}"
     form = HABITS.get(f"{path.removeprefix('ascend-doctor ')} {{}}", "")
     return f"ascend-doctor {HABITS[word]}" if word in HABITS else form.format(word)
