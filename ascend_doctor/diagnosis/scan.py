@@ -134,6 +134,8 @@ class _Reader:
         counted, line = 0, self._line
         if self._line == 1:
             self._span(data[:_SAMPLE].split(b"\n", 1)[:1])
+            if not self.log.origin.process and self.log.origin.rank is None:
+                self._sample(data[:_TAIL].rpartition(b"\n")[0], cut=False)
         places = self.patterns.places(data, without=self._enough(), familiar=self._familiar)
         own, explained = places.own, sorted(places.explained)
         for start, stop, offsets in _lines(data, sorted({*own, *places.common})):

@@ -49,3 +49,8 @@ def test_the_rank_is_told(text: str) -> None:
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
 def test_a_number_of_something_else_is_no_rank(text: str) -> None:
     assert of_text(text).causes[0].ranks == ()
+
+
+def test_ranks_that_speak_only_at_the_start_are_counted() -> None:
+    log = f"start\n[Rank 8] (after 1 iterations) memory (MB)\n{FILLER}{OOM}\n"
+    assert of_text(log).ranks == (8,)
