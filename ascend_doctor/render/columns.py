@@ -9,16 +9,6 @@ import unicodedata
 
 PAGE = 100  # columns of what no terminal shows
 _WIDEST = 120  # beyond that a line of text is hard to follow
-# First and last letters of Unicode blocks whose letters take two columns (Chinese, Japanese,
-# Korean).
-_WIDE = (
-    ("\u1100", "\u115f"),
-    ("\u2e80", "\ua4cf"),
-    ("\uac00", "\ud7a3"),
-    ("\uf900", "\ufaff"),
-    ("\ufe30", "\ufe6f"),
-    ("\uff00", "\uff60"),
-)
 # The blank of a number and its unit, which stay on one line.
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i?B|[mun]?s|min|h|%|TFLOPS)\b)")
 # The words of a command in a sentence, which are pasted together.
@@ -63,10 +53,11 @@ def width(text: str) -> int:
     """The columns that a text takes."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF")
-        for letter in text
-    )
+    return sum(0 if unicodedata.combining(letter) else 1 + _is_wide(letter) for letter in text)
+
+
+def _is_wide(letter: str) -> bool:
+    return unicodedata.east_asian_width(letter) in "WF"
 
 
 def pad(text: str, room: int) -> str:
@@ -85,7 +76,7 @@ def wrap(text: str, room: int) -> list[str]:
             rows = wrap(before, room) if before else []
             return [*rows, code[0], *(wrap(after, room) if after else ())]
     text = _CODE.sub(lambda code: code[0].replace(" ", _KEPT), text)
-    if not _has_wide(text):
+    if text.isascii() or not any(map(_is_wide, text)):
         joined = _UNIT.sub(_KEPT, _cut_paths(text, room))
         joined = _COMMAND.sub(lambda match: _join(match[0], room), joined)
         rows = textwrap.wrap(joined, room, break_on_hyphens=False)
@@ -120,12 +111,6 @@ def wrap_list(text: str, room: int) -> list[str]:
             rows.append("")
         rows[-1] += item
     return rows
-
-
-def _has_wide(text: str) -> bool:
-    if text.isascii():
-        return False
-    return any(first <= letter <= last for letter in text for first, last in _WIDE)
 
 
 @functools.cache
