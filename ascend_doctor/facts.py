@@ -516,13 +516,14 @@ class Native(Section, frozen=True, kw_only=True):
 
 
 class GitState(Part, frozen=True, kw_only=True):
-    """The checkout that a copy lies in. ``refs`` are tags and branches at its commit."""
+    """The checkout of a copy. ``refs``: tags and branches at its commit. ``unmerged``: files."""
 
     root: str
     commit: str | None = None
     branch: str | None = None
     refs: tuple[str, ...] = ()
     dirty: bool | None = None
+    unmerged: tuple[str, ...] = ()
 
 
 class PackageCopy(Part, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ STATUS_DEADLINE = 10.0
 _COMMIT, _SHORT = patterns_of(__file__)
 # A line with ^ has the commit of the annotated tag above it.
 _PACKED = defer(rf"^({_COMMIT.pattern}) (refs/\S+)$|^\^({_COMMIT.pattern})$", re.MULTILINE)
+_UNMERGED = defer(r"^(?:.U|U.|AA|DD) (.+)$", re.MULTILINE)  # git-status(1)
 _LOOSE_LIMIT = 1000
 # git status works only for SHA-1 repositories: the folder made for it has no other format.
 _SHA1 = 40
@@ -63,12 +64,14 @@ def checkout(machine: Machine, path: str) -> GitState | None:
         for name, target in refs.items()
         if target == commit and (short := _SHORT.fullmatch(name))
     )
+    changes = _changes(machine, GitFolder(root=root, git=git, common=common, commit=commit or ""))
     return GitState(
         root=root,
         commit=commit,
         branch=ref.removeprefix("refs/heads/") if ref else None,
         refs=tuple(sorted(set(names) - {"HEAD"})),
-        dirty=_dirty(machine, GitFolder(root=root, git=git, common=common, commit=commit or "")),
+        dirty=None if changes is None else bool(changes),
+        unmerged=tuple(_UNMERGED.findall(changes or "")),
     )
 
 
@@ -109,10 +112,10 @@ def _loose(machine: Machine, git: str) -> Iterator[tuple[str, str | None]]:
                 yield ref, parse_head(read_or_none(machine, f"{git}/{ref}") or "")[1]
 
 
-def _dirty(machine: Machine, there: GitFolder) -> bool | None:
-    """Whether tracked files differ from the commit. Skips other users' checkouts, as git does."""
+def _changes(machine: Machine, there: GitFolder) -> str | None:
+    """How tracked files differ from the commit. Skips other users' checkouts, as git does."""
     try:
-        mine = machine.status(there.root).uid == machine.value("user", os.geteuid)
+        mine = machine.status(there.root).uid == machine.value("uid", os.geteuid)
     except (OSError, NotRecorded):
         mine = True  # a recorded machine runs nothing
     if not mine or len(there.commit) != _SHA1:
@@ -130,7 +133,7 @@ def _dirty(machine: Machine, there: GitFolder) -> bool | None:
         return None
     if done.exit_code != 0:
         return None
-    if not done.stdout.strip():
-        return False
     files = (f"{there.common}/config", f"{there.root}/.gitattributes")
-    return None if any(converts(read_or_none(machine, file) or "") for file in files) else True
+    changes = done.stdout.strip("\n ")
+    converted = changes and any(converts(read_or_none(machine, file) or "") for file in files)
+    return None if converted and not _UNMERGED.search(changes) else changes

@@ -124,7 +124,7 @@ def host(machine: Machine, settings: Sequence[str] = ()) -> Host:
         page_size=named["page_size"],
         hosts=parse_hosts(
             read_or_none(machine, "/etc/hosts") or "",
-            (named["name"], machine.env.get("MASTER_ADDR", "")),
+            (named["name"], "localhost", machine.env.get("MASTER_ADDR", "")),
         ),
         name_services=parse_services(read_or_none(machine, "/etc/nsswitch.conf") or ""),
         odd_lines=tuple(odd_lines(machine)),

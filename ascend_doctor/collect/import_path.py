@@ -1,6 +1,7 @@
 """Which copies of the packages that decide a training stack would be imported."""
 
 import re
+import sys
 from collections.abc import Iterator
 
 import msgspec
@@ -15,11 +16,10 @@ NAMES = (
     *("megatron", "mindspeed", "megatron_adaptor", "mcore_bridge"),
     *("transformer_engine", "apex", "triton", "torch", "torch_npu"),
 )
-# Megatron-LM has its version in a sub-package, MindSpeed in setup.py alone.
-_FILES = {"megatron": {"core": ("core/package_info.py",)}}
 _USUAL = ("version.py", "_version.py", "__init__.py")
 _VERSION, _PRE_RELEASE = patterns_of(__file__)
 _NUMBERS = ("MAJOR", "MINOR", "PATCH")
+_OF_PYTHON = sys.stdlib_module_names - {*sys.builtin_module_names}
 
 
 def parse_version(source: str) -> str | None:
@@ -49,11 +49,7 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
     return ImportPath(
         source=python.executable,
         pythonpath=entries,
-        absent=tuple(
-            fromkey
-            for fromkey in dict.fromkeys(entries)
-            if fromkey and not exists(machine, fromkey)
-        ),
+        absent=tuple(of for of in dict.fromkeys(entries) if of and not exists(machine, of)),
         names=tuple(
             ImportName(
                 name=name,
@@ -69,9 +65,12 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
 
 
 def _list_hidden(machine: Machine, python: Python) -> Iterator[ImportName]:
-    """Packages that a module outside of the installed ones stands in for."""
+    """Packages and Python's modules that a module outside of the installed ones stands in for."""
     names = [name for name in python.importable if "." not in name and name not in NAMES]
-    for name, copies_found in bare_copies(machine, python.sys_path, names).items():
+    # The standard library begins with its archive.
+    archives = (at for at, entry in enumerate(python.sys_path) if entry.endswith(".zip"))
+    standard = bare_copies(machine, python.sys_path[: next(archives, 0)], [*_OF_PYTHON])
+    for name, copies_found in (standard | bare_copies(machine, python.sys_path, names)).items():
         first = copies_found[0] if copies_found else None
         if not first or first.kind == "namespace" or "/opp/built-in/" in first.path:
             continue
@@ -98,25 +97,16 @@ def _state(machine: Machine, path: str, known: dict[str, GitState | None]) -> Gi
 
 
 def _versions(machine: Machine, name: str, copy: PackageCopy) -> dict[str, str]:
+    """Megatron-LM has its version in a sub-package, MindSpeed in setup.py alone."""
+    part = name
     if copy.kind == "module":
-        sources = {name: [copy.path]}
+        paths = [copy.path]
+    elif name == "megatron":
+        part, paths = "core", [f"{copy.path}/core/package_info.py"]
     else:
-        usual = [f"{copy.path}/{file}" for file in _USUAL]
+        paths = [f"{copy.path}/{file}" for file in _USUAL]
         if not is_installed(copy.path):
-            usual.append(f"{copy.path.rpartition('/')[0]}/setup.py")
-        files_of_part = _FILES.get(name)
-        sources = (
-            {
-                part: [f"{copy.path}/{file}" for file in files]
-                for part, files in files_of_part.items()
-            }
-            if files_of_part
-            else {name: usual}
-        )
-    version_of_part = {}
-    for part, paths in sources.items():
-        versions = (parse_version(read_or_none(machine, path) or "") for path in paths)
-        version = next((text for text in versions if text), None)
-        if version is not None:
-            version_of_part[part] = version
-    return version_of_part
+            paths.append(f"{copy.path.rpartition('/')[0]}/setup.py")
+    versions = (parse_version(read_or_none(machine, path) or "") for path in paths)
+    version = next(filter(None, versions), None)
+    return {part: version} if version else {}

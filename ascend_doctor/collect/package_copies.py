@@ -80,7 +80,7 @@ def copies(
 
 def bare_copies(
     machine: Machine, sys_path: Sequence[str], names: Sequence[str]
-) -> Mapping[str, tuple[PackageCopy, ...]]:
+) -> dict[str, tuple[PackageCopy, ...]]:
     """The same, without each copy's sub-packages."""
     listed = {entry: _names(machine, entry) for entry in dict.fromkeys(sys_path)}
     finders = dict(_finders(machine, listed))
@@ -100,9 +100,11 @@ def _order(
         if copy is not None:
             (portions if copy.kind == "namespace" else regular).append(copy)
     mapped = [
-        PackageCopy(path=finder.mapping[name], entry=file, kind="editable")
+        PackageCopy(path=path, entry=file, kind="editable")
         for file, finder in finders.items()
-        if name in finder.mapping and _is_mapped(machine, finder.mapping[name])
+        if (path := finder.mapping.get(name))
+        # The finder gives nothing for a target that is gone or a namespace package's folder.
+        and any(exists(machine, f"{path}{end}") for end in ("/__init__.py", ".py"))
     ]
     return [*regular, *portions, *mapped]
 
@@ -134,11 +136,6 @@ def _namespace_portions(file: str, finder: Finder, name: str) -> Iterator[Packag
             parts.setdefault(os.path.dirname(path), []).append(child)
     for folder, children in parts.items():
         yield PackageCopy(path=folder, entry=file, kind="namespace", parts=tuple(sorted(children)))
-
-
-def _is_mapped(machine: Machine, path: str) -> bool:
-    """The finder gives nothing if its target is gone or is a namespace package's folder."""
-    return exists(machine, f"{path}/__init__.py") or exists(machine, f"{path}.py")
 
 
 def _finders(machine: Machine, listed: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Finder]]:

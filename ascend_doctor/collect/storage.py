@@ -17,7 +17,7 @@ from ascend_doctor.patterns import defer
 # A recording has to keep these variables.
 NAMED_BY = (
     *("ASCEND_WORK_PATH", "ASCEND_CACHE_PATH", "ASCEND_PROCESS_LOG_PATH"),
-    *("TMPDIR", "HF_HOME", "XDG_CACHE_HOME", "MODELSCOPE_CACHE"),
+    *("ACL_OP_COMPILER_CACHE_DIR", "TMPDIR", "HF_HOME", "XDG_CACHE_HOME", "MODELSCOPE_CACHE"),
 )
 # Where jobs write below the folder of a use.
 _STACK = ("ASCEND_HOME_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
@@ -76,6 +76,7 @@ def folders(machine: Machine) -> Iterator[tuple[str, str]]:
     yield "operators", "."
     for use, path in (
         ("operators", env.get("ASCEND_CACHE_PATH") or home),
+        ("operators", env.get("ACL_OP_COMPILER_CACHE_DIR") or home),
         ("logs", env.get("ASCEND_PROCESS_LOG_PATH") or work),
         ("temporary", env.get("TMPDIR") or "/tmp"),  # noqa: S108 - the subject
         ("models", env.get("HF_HOME") or env.get("XDG_CACHE_HOME") or home),

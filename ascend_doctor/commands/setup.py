@@ -16,10 +16,6 @@ from ascend_doctor.machine.kinds import LOCK
 _FOLDER = click.Path(path_type=Path)
 
 
-def _split_list(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in value.split(",") if name.strip()) if value else ()
-
-
 def _day(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     try:
         return dt.date.fromisoformat(value).isoformat() if value else value
@@ -72,7 +68,7 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
 @click.option(
     "--keep",
     metavar="NAME,...",
-    callback=_split_list,
+    callback=lambda _, __, names: (*filter(None, map(str.strip, (names or "").split(","))),),
     help="Leave these packages of the interpreter alone, as torch,torch_npu of a vendor's image.",
 )
 @click.option(

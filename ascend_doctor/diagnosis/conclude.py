@@ -68,7 +68,9 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     survives = {name for name, failure in failures.items() if failure.severity != "fatal"}
     outlived = ledger.forget(survives) if ledger.outlived and not (stall or exit_status) else []
     works = bool(ledger.work) and not (exit_status or (outlived and ledger.got_over_failure))
-    seen_by_name = _harmful(ledger, failures)
+    seen_by_name = {
+        name: seen for name, seen in ledger.failures.items() if failures[name].severity != "benign"
+    }
     waits = _fold_waits(ledger, seen_by_name, failures)
     causes = _causes(ledger, seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
@@ -144,12 +146,6 @@ def _fold_waits(
     return waits
 
 
-def _harmful(ledger: Ledger, failures: dict[str, KnownFailure]) -> dict[str, Occurrences]:
-    return {
-        name: seen for name, seen in ledger.failures.items() if failures[name].severity != "benign"
-    }
-
-
 def _describe_clocks(ledger: Ledger) -> str:
     offsets = sorted(ledger.clocks.offsets.items())
     which = first_of([_describe_clock(*offset) for offset in offsets], _CLOCKS)
@@ -162,14 +158,6 @@ def _describe_clock(node: str, seconds: float) -> str:
     return f"{node} is {-seconds:.0f} s behind"
 
 
-def _own(seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]) -> Occurrences:
-    return _together(
-        seen
-        for name, seen in seen_by_name.items()
-        if failures[name].severity == "fatal" and not _weak(failures[name])
-    )
-
-
 def _blame(
     ledger: Ledger,
     root: KnownFailure | None,
@@ -177,7 +165,12 @@ def _blame(
     seen_by_name: dict[str, Occurrences],
     failures: dict[str, KnownFailure],
 ) -> Guilt | None:
-    if not ledger.in_order(_own(seen_by_name, failures).by_origin.values()):
+    own = _together(
+        seen
+        for name, seen in seen_by_name.items()
+        if failures[name].severity == "fatal" and not _weak(failures[name])
+    )
+    if not ledger.in_order(own.by_origin.values()):
         return None
     texts = failures[LINKS].variants if LINKS in failures else {}
     blamed = guilty(ledger, root, seen_by_name.get(root.id) if root else None, waits, texts)

@@ -1,7 +1,7 @@
 """The variables that training with a stack needs, each with why."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,12 +85,10 @@ def _lists(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> Iterat
             if name == "PYTHONPATH" and stack.modules:
                 old = [entry for entry in old if not _is_tree(entry, host)]
             end = stub(host) if name == "LD_LIBRARY_PATH" else []
-            yield Change(name, _join_entries(name, [*entries, *old, *end]), _WHY[name])
-
-
-def _join_entries(name: str, entries: Iterable[str]) -> str:
-    """Each entry once. Only PATH keeps an empty one, the current folder."""
-    return ":".join(fromkey for fromkey in dict.fromkeys(entries) if fromkey or name == "PATH")
+            once = dict.fromkeys([*entries, *old, *end])
+            # Only PATH keeps an empty entry, the current folder.
+            value = ":".join(entry for entry in once if entry or name == "PATH")
+            yield Change(name, value, _WHY[name])
 
 
 def _entries_to_keep(value: str, host: CannHost) -> list[str]:

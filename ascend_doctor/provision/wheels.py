@@ -251,7 +251,12 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
         """Install only these wheels. ``over``: also if that version is there."""
         files = list(files)
         if uv := self.uv:
-            digests = {file: _hash_in_store(file) or hash_file(file) for file in files}
+            # A prefix keeps a file, compared once, in a folder named by its SHA-256.
+            in_store = re.compile("[0-9a-f]{64}").fullmatch
+            digests = {
+                file: name if in_store(name := file.parent.name) else hash_file(file)
+                for file in files
+            }
             uv.install(digests, self.folder / ".uv", over=over)
             return
         forced = ["--force-reinstall"] if over else []
@@ -304,11 +309,6 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
         if self.target and arguments[0] == "download":
             command = self.target.run_pip(self.python, arguments)
         self.runner.run(command, title=title, deadline=deadline, env=env)
-
-
-def _hash_in_store(file: Path) -> str:
-    """The SHA-256 by which a prefix keeps the file, or ""; it was compared when it was kept."""
-    return file.parent.name if re.fullmatch("[0-9a-f]{64}", file.parent.name) else ""
 
 
 def _write_lines(scratch: Path, lines: Iterable[str]) -> Path:

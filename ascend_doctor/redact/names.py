@@ -19,7 +19,9 @@ def compile_names(
     """(kind, pattern) of what to hide everywhere."""
     machines = {host for host in hosts if _tells(host)}
     short = {machine.partition(".")[0] for machine in machines}
-    domains = {*filter(_is_domain, (machine.partition(".")[2] for machine in machines))}
+    domains = {machine.partition(".")[2] for machine in machines}
+    # A site's domain, as example.net; not one of every machine (localdomain).
+    domains = {of for of in domains if "." in of and not of.replace(".", "").isdigit()}
     patterns = []
     if machines:
         # A colon may surround a name (a port), but belongs to an IPv6 address.
@@ -51,8 +53,3 @@ def is_word(name: str) -> bool:
 def _tells(name: str) -> bool:
     long = len(name) >= _SHORTEST or _SHORT.fullmatch(name) is not None
     return long and name.lower() not in _WORDS and not name.isdigit()
-
-
-def _is_domain(text: str) -> bool:
-    """A site's domain, as example.net; not one of every machine (localdomain)."""
-    return "." in text and not text.replace(".", "").isdigit()

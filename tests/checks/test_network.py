@@ -49,7 +49,7 @@ def test_other_settings_of_hccn_conf() -> None:
     assert "-i 7 -ip -s address 192.0.2.17 netmask 255.255.255.0" in commands(lost)
     skips("hccn-conf", inside(bare))
     some = {key: value for key, value in conf(facts.hccn.devices).items() if not key.endswith("_6")}
-    warns("hccn-conf", having(a2(), "hccn", conf=some), "no address of device 6")
+    warns("hccn-conf", having(a2(), "hccn", conf=some), "mask of device 6")
 
 
 def test_addresses_of_the_npus() -> None:

@@ -9,6 +9,7 @@ from ascend_doctor.findings import Level, Remedy, quantity
 from ascend_doctor.judging import Case, Findings, Texts, matrix_fit
 from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import run_image
+from ascend_doctor.judging.env_values import settings
 from ascend_doctor.judging.packages import (
     AUTOLOAD,
     CANN_DOWNLOAD,
@@ -162,7 +163,10 @@ def _cann_stale(case: Case) -> Findings:
     gone = root is not None and any(
         f"{root}/".startswith(f"{folder}/") for folder in cann.shell.stale
     )
-    shown = ", ".join(cann.shell.stale[:4])
+    shown = ", ".join(
+        f"{folder} ({', '.join(name for name, text in settings(case).items() if folder in text)})"
+        for folder in cann.shell.stale[:4]
+    )
     if torn := [part for part in _IMPORTED if f"{root}/{part}" in cann.shell.stale]:
         yield TEXTS.finding(
             "torn-cann",

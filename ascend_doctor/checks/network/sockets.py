@@ -110,6 +110,9 @@ def _claims(case: Case, values: dict[str, str]) -> Iterator[tuple[str, str]]:
         and not (alone and case.need(Environment).interfaces is None)
     ):
         yield f"{host.name} in /etc/hosts", host.hosts[host.name]
+    # torchrun's ranks on a node meet there.
+    if not (local := host.hosts.get("localhost", "::1")).startswith(("127.", "::1")):
+        yield "localhost in /etc/hosts", local
     if alone:
         return
     if values.get("NODE_RANK") == "0" or master in LOOPBACK:

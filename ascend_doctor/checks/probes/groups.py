@@ -100,7 +100,8 @@ def _peers(run: ProbeRun, name: str) -> Findings:
     # First who failed alone, then who still waited, last who suffered from others.
     least = min(map(_innocence, failed.values()))
     guilty = [rank for rank, outcome in failed.items() if _innocence(outcome) == least]
-    earliest = min(guilty, key=lambda rank: _count_reached(failed[rank]))
+    # The first to stop is guilty.
+    earliest = min(guilty, key=lambda rank: (*_STEPS, failed[rank].step).index(failed[rank].step))
     first = failed[earliest]
     lines = [
         f"\nrank {rank}: {outcome.error.partition(_LINE)[0]}"
@@ -124,11 +125,6 @@ def _peers(run: ProbeRun, name: str) -> Findings:
 
 
 _STEPS = ("import", "rendezvous", "objects")
-
-
-def _count_reached(outcome: PeerOutcome) -> int:
-    """How far a child came; the first to stop is guilty."""
-    return _STEPS.index(outcome.step) if outcome.step in _STEPS else len(_STEPS)
 
 
 _FAILED, _WAITED, _SUFFERS = range(3)

@@ -91,11 +91,15 @@ def checkouts(case: Case) -> Findings:
         git = name.copies[0].git if name.copies else None
         if git is None:
             continue
-        seen = True
+        seen = seen or git.dirty is not None or bool(git.branch)
         commit = (git.commit or "an unknown commit")[:12]
-        if git.dirty:
+        if git.unmerged:
+            unmerged = ", ".join(git.unmerged[:3])
+            look = (f"git -C {shlex.quote(git.root)} status",)
+            yield TEXTS.finding("unmerged", commands=look, name=name, unmerged=unmerged)
+        elif git.dirty:
             yield TEXTS.finding("changed-checkout", name=name, git=git, commit=commit)
         elif git.branch:
             yield TEXTS.finding("on-branch", name=name, git=git, commit=commit)
     if not seen:
-        raise NotApplicable("nothing is imported from a git checkout")
+        raise NotApplicable("git looked at no checkout that is imported")

@@ -91,7 +91,7 @@ def torch_npu_libraries(case: Case) -> Findings:
         raise Unknown("the files of torch_npu could not be read")
     if missing:
         require_torch_npu(case)
-        names = ", ".join(needed.name for needed in missing)
+        names = ", ".join(f"{of.name} ({of.by})" if of.by else of.name for of in missing)
         of = "CANN " if all(needed.name in OF_CANN for needed in missing) else ""
         yield error(
             f"`{statement(case)}` will fail: {len(missing)} "
@@ -161,7 +161,7 @@ def driver_library(case: Case) -> Findings:
             raise NotApplicable("container-driver looks for it in a container")
         yield TEXTS.finding("no-hal", remedy=_driver_folders(case), lib64=_lib64(driver))
         return
-    if "/devlib/" in native.hal.path and case.need(Driver).devices:
+    if {"devlib", "stub"} & {*native.hal.path.split("/")} and case.need(Driver).devices:
         lib64 = shlex.quote(_lib64(case.facts.driver))
         yield TEXTS.finding("stand-in", hal=native.hal.path, lib64=lib64)
     libraries = case.facts.driver.libraries if case.facts.driver else ()

@@ -34,13 +34,14 @@ FILE = "ascend-doctor.yaml"
 _ACKNOWLEDGED = " (acknowledged until "
 
 
-def _no_dash(_: click.Context, __: click.Parameter, file: str | None) -> str | None:
-    return None if file == "-" else file
-
-
 def file_option(help_text: str) -> Callable[[F], F]:
     """``-o`` of a command that writes one text: ``file``, None for standard output or "-"."""
-    return click.option("-o", "--output", "file", metavar="FILE", callback=_no_dash, help=help_text)
+    return click.option(
+        *("-o", "--output", "file"),
+        metavar="FILE",
+        callback=lambda _, __, file: None if file == "-" else file,
+        help=help_text,
+    )
 
 
 redact_option = click.option(

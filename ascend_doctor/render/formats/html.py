@@ -131,7 +131,8 @@ def page(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         # A misspelt name would be an empty place on the page.
         undefined=jinja2.StrictUndefined,
-        finalize=_harmless,
+        # Markup, a subclass of str, is already harmless.
+        finalize=lambda value: one_line(value) if type(value) is str else value,
     )
     pages.globals.update(
         page_of=page_of, marks=_MARKS, say=_say, form=language.form, quantity=quantity
@@ -147,11 +148,6 @@ def page(name: str) -> jinja2.Template:
 
 def _say(text: Any) -> str:
     return language.say(str(text))
-
-
-def _harmless(value: Any) -> Any:
-    # Markup, a subclass of str, is already harmless.
-    return one_line(value) if type(value) is str else value
 
 
 def _breakable(text: str) -> Any:

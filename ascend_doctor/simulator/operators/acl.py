@@ -12,9 +12,5 @@ def get_soc_name() -> str:
     return str(name().decode())
 
 
-def _mem_info(_kind: int) -> tuple[int, int, int]:
-    """(free bytes, all bytes, error code)."""
-    return (*torch.npu.mem_get_info(), 0)
-
-
-rt = SimpleNamespace(get_mem_info=_mem_info)
+# (free bytes, all bytes, error code)
+rt = SimpleNamespace(get_mem_info=lambda _: (*torch.npu.mem_get_info(), 0))

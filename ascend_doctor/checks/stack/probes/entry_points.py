@@ -6,7 +6,7 @@ from ascend_doctor.checks.probes.run_failures import ran, ran_well, report_late,
 from ascend_doctor.checks.stack.megatron import SWIFT_ON_NPUS
 from ascend_doctor.checks.stack.probes.mindspeed_patches import LATE, ORDER, import_order_faults
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.judging import Case, Finding, Findings, Level, Texts, note
+from ascend_doctor.judging import Case, Findings, Level, Texts, note
 from ascend_doctor.probe_records.stack import EntryCase, EntryPointsRecord
 
 TEXTS = Texts("entry-points")
@@ -44,12 +44,10 @@ def framework_imports(case: Case) -> Findings:
             yield report_late(f"{name} can import its Megatron side", outcome.error)
         elif outcome.error:
             finding = TEXTS.finding("broken-import", name=name, story=story(outcome))
-            yield finding if case.device != "cpu" else _weaker(finding)
-
-
-def _weaker(finding: Finding) -> Finding:
-    """On the CPU frameworks miss what only accelerators have."""
-    return msgspec.structs.replace(finding, level=Level.WARNING, because="On cpu it is not used.")
+            if case.device == "cpu":  # frameworks miss what only accelerators have
+                texts = {"level": Level.WARNING, "because": "On cpu it is not used."}
+                finding = msgspec.structs.replace(finding, **texts)
+            yield finding
 
 
 @TEXTS.check("framework-order", level=1, probe=_PROBE)
