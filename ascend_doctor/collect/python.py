@@ -78,7 +78,9 @@ def python(machine: Machine, executable: str | None = None) -> Python:
 
     Raises DataError if the requested one cannot start, Unknown if none is found or answers.
     """
-    chosen, by = (_within(machine, executable), "--python") if executable else _active(machine)
+    chosen, by = (executable, "--python") if executable else _active(machine)
+    if executable and is_directory(machine, executable):  # the environment that it holds
+        chosen = f"{executable.rstrip('/')}/bin/python"
     if chosen is None:
         raise Unknown("there is no active Python environment and no python3 on PATH")
     script = _SCRIPT.read_text("utf-8")
@@ -131,11 +133,6 @@ def _active(machine: Machine) -> tuple[str | None, str]:
     paths = [(f"{env[name]}/bin/python", name) for name in roots]
     paths += [(path, "PATH") for path in list_paths(machine, ("python3", "python"))]
     return next((path for path in paths if _is_program(machine, path[0])), (None, ""))
-
-
-def _within(machine: Machine, path: str) -> str:
-    """A folder means the environment that it holds."""
-    return f"{path.rstrip('/')}/bin/python" if is_directory(machine, path) else path
 
 
 def _explain(machine: Machine, asked: str, chosen: str) -> DataError:

@@ -1,6 +1,7 @@
 """Draws the conclusion: the root cause first, what follows from it under it."""
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, cast
 
@@ -110,7 +111,11 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         codes=_codes(ledger, codes),
         timeline=events,
         steps=steps,
-        benign=_benign(ledger, failures),
+        benign=tuple(
+            Counted(id=name, title=failures[name].title, count=seen.count, or_more=seen.or_more)
+            for name, seen in ledger.failures.items()
+            if failures[name].severity == "benign"
+        ),
         not_read=tuple(NotRead(name=log.name, reason=log.reason) for log in skipped),
     )
 
@@ -194,14 +199,6 @@ def _show_end(causes: tuple[Cause, ...], blamed: Guilt | None) -> tuple[Cause, .
     if blamed is None or not blamed.end:
         return causes
     return (replace(causes[0], cause=blamed.facts, fix=blamed.fix), *causes[1:])
-
-
-def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted, ...]:
-    return tuple(
-        Counted(id=name, title=failures[name].title, count=seen.count, or_more=seen.or_more)
-        for name, seen in ledger.failures.items()
-        if failures[name].severity == "benign"
-    )
 
 
 def _together(kinds: Iterable[Occurrences]) -> Occurrences:
@@ -340,6 +337,16 @@ def _follows(name: str, root: str, seen_by_name: dict[str, Occurrences]) -> bool
     )
 
 
+def _fill(failure: KnownFailure, line: str) -> str:
+    """The fix, with what groups of the patterns hold in place of <group>."""
+    fix = failure.fix
+    for pattern in failure.matches:
+        match = re.search(pattern, line) if "(?P<" in pattern else None
+        for key, text in (match.groupdict() if match else {}).items():
+            fix = fix.replace(f"<{key}>", shlex.quote(text)) if text else fix
+    return fix
+
+
 def _cause(
     name: str,
     seen_by_name: dict[str, Occurrences],
@@ -355,7 +362,7 @@ def _cause(
         title=failure.title,
         severity="degraded" if failure.severity == "degraded" else "fatal",
         cause=failure.cause,
-        fix=failure.fix,
+        fix=_fill(failure, lines[0].text),
         affected=failure.affected,
         before=failure.before,
         caught_by=failure.caught_by,

@@ -117,7 +117,12 @@ def script(content: str, file: str) -> Script | None:
             for run in _runs(top)
         ),
         swallowed=tuple(swallowed[:_MOST]),
-        entry=any(map(_is_guard, tree.body)),
+        # `if __name__ == "__main__":`
+        entry=any(
+            isinstance(node, ast.If)
+            and getattr(getattr(node.test, "left", None), "id", "") == "__name__"
+            for node in tree.body
+        ),
     )
 
 
@@ -160,16 +165,6 @@ def _pairs(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
         case ast.Expr(value=ast.Call(func=function, args=[name, value])):
             if _dot_name(function) in {f"{_ENVIRON}.setdefault", "os.putenv"}:
                 yield name, value
-
-
-def _is_guard(node: ast.stmt) -> bool:
-    """Whether this is `if __name__ == "__main__":`."""
-    return (
-        isinstance(node, ast.If)
-        and isinstance(node.test, ast.Compare)
-        and isinstance(node.test.left, ast.Name)
-        and node.test.left.id == "__name__"
-    )
 
 
 def _find_swallowed(node: ast.Try, source: _Source) -> list[Spot]:

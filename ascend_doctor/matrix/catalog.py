@@ -18,7 +18,6 @@ from ascend_doctor.matrix.evidence import StackEvidence
 from ascend_doctor.matrix.images import BaseImages
 from ascend_doctor.matrix.loading import CacheEntry, convert, load
 from ascend_doctor.matrix.schema import (
-    CodeGuide,
     Component,
     ErrorCodes,
     ErrorGuides,
@@ -100,16 +99,6 @@ def _read_merged(name: str, kind: type[T], **keys: str) -> functools.cached_prop
     )
 
 
-def _read_guides(catalog: "Catalog") -> dict[str, CodeGuide]:
-    """By code; of several folders the last one counts."""
-    return {
-        code: guide
-        for path in catalog.single("error-guides.yaml")
-        for guide in load(path, ErrorGuides).guides
-        for code in guide.codes
-    }
-
-
 class Catalog:
     """The matrix. Files are read on demand.
 
@@ -130,7 +119,16 @@ class Catalog:
     rules = _read_last("launch-rules.yaml", LaunchRules)
     images = _read_last("images.yaml", BaseImages)
     import_names = _read_last("imports.yaml", ImportNames)
-    error_guides = _read_single("error-guides.yaml", _read_guides)
+    # Of several folders the last one counts.
+    error_guides = _read_single(
+        "error-guides.yaml",
+        lambda catalog: {
+            code: guide
+            for path in catalog.single("error-guides.yaml")
+            for guide in load(path, ErrorGuides).guides
+            for code in guide.codes
+        },
+    )
     _validations = _read_last("validations.yaml", Validations)
     variables = _read_merged("environment.yaml", Variables, variables="name", near_misses="wrong")
     hazards = _read_merged("hazards.yaml", Hazards, hazards="name")

@@ -739,10 +739,10 @@ Verdict = Literal["", "restart", "exclude", "stop", "unknown"]
 class KnownFailure(Row, frozen=True, kw_only=True):
     """A failure that a log shows, and what was behind it.
 
-    An expression of ``matches`` finds a line, unless ``unless`` does; ``codes`` are its codes of
-    CANN's runtime as one expression. All are Hyperscan's, without look-around and back references.
-    ``secondary``: mostly a wrapper or a consequence. ``victim``: from a rank that waited for
-    another. ``beats``: ids of failures that this one explains. ``example`` has neutral values.
+    An expression of ``matches`` finds a line, unless ``unless`` does; its groups fill <group> in
+    ``fix``. ``codes``: those of CANN's runtime, as one expression. All are Hyperscan's, without
+    look-around and back references. ``secondary``: mostly a wrapper or a consequence. ``victim``:
+    a rank that waited. ``beats``: failures that this one explains. ``example`` has neutral values.
     ``basis`` of the patterns: a public log, a document, a source, or the usual form of a message.
     ``before``: what to look at before a run, ``caught_by``: the checks that do. ``verdict`` is for
     a scheduler; without it, start again for a victim, nothing for a secondary one, else stop. The

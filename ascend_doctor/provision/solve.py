@@ -624,12 +624,12 @@ def _solution(provider: _Provider, pins: dict[str, str]) -> Solution:
         versions=versions,
         ranges={name: tuple(dict.fromkeys(texts)) for name, texts in ranges.items()},
         doubts=tuple(doubts),
-        stacks=tuple(stack.id for stack in provider.stacks if _is_within(catalog, stack, pins)),
-    )
-
-
-def _is_within(catalog: Catalog, stack: Stack, pins: Mapping[str, str]) -> bool:
-    return all(
-        name not in pins or satisfies(catalog.component(name).scheme, pins[name], component)
-        for name, component in stack.components.items()
+        stacks=tuple(
+            stack.id
+            for stack in provider.stacks
+            if all(
+                name not in pins or satisfies(catalog.component(name).scheme, pins[name], component)
+                for name, component in stack.components.items()
+            )
+        ),
     )

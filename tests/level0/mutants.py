@@ -1,4 +1,4 @@
-"""What level 0 says of every breakage, every dropped answer and every healthy variation."""
+"""What level 0 says of breakages, dropped answers and healthy variations."""
 
 import fnmatch
 import functools

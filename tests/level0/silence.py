@@ -60,8 +60,10 @@ _ELSEWHERE = {
     # npu-smi's OK on every card is the driver's own verdict. chip_name parts chips from cards.
     "driver-firmware": {"Driver.compatible_firmware", "NpuBoard.chip_name"},
     "npu-alike": {"NpuBoard.chip_name"},
-    # One trace of a driver suffices; its version is a word of the finding.
+    # One trace of a driver suffices; its version is only shown.
     "npu-present": {"Driver.version"},
+    # Matters for repeating a run only.
+    "checkouts": {"GitState.dirty"},
     # The operators are on disk.
     "ops-package": {"CannInstall.ops_packages"},
 }

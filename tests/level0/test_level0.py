@@ -1,4 +1,4 @@
-"""Level 0 notices every single breakage, or says why nothing can be seen."""
+"""Level 0 notices every breakage, or says why nothing can be seen."""
 
 from collections import Counter
 
