@@ -171,7 +171,7 @@ def _laid_over(name: str, below: ChangedMachine, change: Mapping[str, Any]) -> C
 
 
 def _edit(machine: ChangedMachine, path: str, words: Mapping[str, str]) -> None:
-    """Change words of a file or an output; each must occur."""
+    """Change words of a file or output; each must occur."""
     text = machine.files[path] if path in machine.files else machine.commands[path].stdout
     for old, new in words.items():
         assert old in text, f"{old!r} is not in {path}"
