@@ -111,11 +111,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         codes=_codes(ledger, codes),
         timeline=events,
         steps=steps,
-        benign=tuple(
-            Counted(id=name, title=failures[name].title, count=seen.count, or_more=seen.or_more)
-            for name, seen in ledger.failures.items()
-            if failures[name].severity == "benign"
-        ),
+        benign=_benign(ledger, failures),
         not_read=tuple(NotRead(name=log.name, reason=log.reason) for log in skipped),
     )
 
@@ -199,6 +195,14 @@ def _show_end(causes: tuple[Cause, ...], blamed: Guilt | None) -> tuple[Cause, .
     if blamed is None or not blamed.end:
         return causes
     return (replace(causes[0], cause=blamed.facts, fix=blamed.fix), *causes[1:])
+
+
+def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted, ...]:
+    return tuple(
+        Counted(id=name, title=failures[name].title, count=seen.count, or_more=seen.or_more)
+        for name, seen in ledger.failures.items()
+        if failures[name].severity == "benign"
+    )
 
 
 def _together(kinds: Iterable[Occurrences]) -> Occurrences:
