@@ -69,9 +69,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     survives = {name for name, failure in failures.items() if failure.severity != "fatal"}
     outlived = ledger.forget(survives) if ledger.outlived and not (stall or exit_status) else []
     works = bool(ledger.work) and not (exit_status or (outlived and ledger.got_over_failure))
-    seen_by_name = {
-        name: seen for name, seen in ledger.failures.items() if failures[name].severity != "benign"
-    }
+    seen_by_name = _harmful(ledger, failures)
     waits = _fold_waits(ledger, seen_by_name, failures)
     causes = _causes(ledger, seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
@@ -195,6 +193,12 @@ def _show_end(causes: tuple[Cause, ...], blamed: Guilt | None) -> tuple[Cause, .
     if blamed is None or not blamed.end:
         return causes
     return (replace(causes[0], cause=blamed.facts, fix=blamed.fix), *causes[1:])
+
+
+def _harmful(ledger: Ledger, failures: dict[str, KnownFailure]) -> dict[str, Occurrences]:
+    return {
+        name: seen for name, seen in ledger.failures.items() if failures[name].severity != "benign"
+    }
 
 
 def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted, ...]:
