@@ -34,7 +34,7 @@ _PAIRS = {"pair": ("user", "host"), "pair?": ("user?", "host#")}
 _MOST_MET = 500
 _LONE = re.compile(r"[^ /-]*")
 # A JSON text or a sentence in a URL.
-_ESCAPED = defer(r"(?<=[?&;:=/#])[\w.~+*=:-]*(?:%[0-9A-Fa-f]{2}[\w.~+*=:-]*)+")
+_ESCAPED = defer(r"(?:(?<=[=:])|(?<![\w.~+*=:%-]))[\w.~+*=:-]*(?:%[0-9A-Fa-f]{2}[\w.~+*=:-]*)+")
 
 
 class Redactor:
