@@ -1,4 +1,3 @@
-import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,11 @@ from ascend_doctor.matrix.queries import (
     choose,
     fit,
     meets,
-    newest,
     requirements,
-    staleness,
     why,
 )
 from ascend_doctor.matrix.schema import Need
 from ascend_doctor.matrix.versions import key
-from tests.present import present
 
 CATALOG = Catalog()
 SOURCE = 'sources: [{url: "our own wiki", date: "2026-12-01"}]'
@@ -317,14 +313,6 @@ def test_ranges_of_an_open_component_meet_where_they_can() -> None:
     assert meets(numpy, (">1.26", "<2"))
     assert meets(numpy, (">=1,!=1", "<2"))
     assert candidates(CATALOG.component("arch"), ("==x",)) == ("aarch64", "x86_64")
-
-
-def test_staleness() -> None:
-    read = newest(CATALOG)
-    assert staleness(CATALOG, read) is None
-    assert staleness(CATALOG, read + dt.timedelta(days=179)) is None
-    note = present(staleness(CATALOG, read + dt.timedelta(days=181)))
-    assert read.isoformat() in note
 
 
 def test_chips_are_known_from_the_same_train_in_both_files() -> None:

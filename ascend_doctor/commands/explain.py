@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from ascend_doctor.checks import all_checks
-from ascend_doctor.commands.explain_package import pages_of_package
+from ascend_doctor.commands.explain_package import pages_of_chip, pages_of_package
 from ascend_doctor.commands.names import list_manuals
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.fleet.explain import TOPICS
@@ -72,6 +72,7 @@ def command(words: tuple[str, ...], overlays: tuple[str, ...]) -> int:
         next(filter(None, named), [])
         or list(_pages_of_line(text, rows))
         or list(pages_of_package(text, rows))
+        or list(pages_of_chip(text, rows))
     )
     if not pages:
         raise click.UsageError(_why_nothing(text, rows))

@@ -1,4 +1,4 @@
-"""Manual pages of packages and their versions, as ``explain torch_npu==2.7.1.post2``."""
+"""Manual pages of packages, as ``explain torch_npu==2.7.1.post2``, and of chips."""
 
 import contextlib
 import re
@@ -31,3 +31,12 @@ def pages_of_package(text: str, rows: Catalog) -> Iterator[str]:
         if chosen.component.obtain.kind == "pip":
             more.append(f"  ascend-doctor check -l 1  # {say('does it import here?')}")
         yield "\n".join((*describe_chosen(chosen, rows), "", say("More:"), *more))
+
+
+def pages_of_chip(text: str, rows: Catalog) -> Iterator[str]:
+    """The page of a chip or server, as 910C or Atlas 800T A2."""
+    if family := rows.family_called(text):
+        yield f"{text}: {family.title}\nsoc {family.id}: {', '.join(family.names)}"
+        if family.note:
+            yield f"{say('note')}: {say(family.note)}"
+        yield f"{say('Next')}: ascend-doctor matrix solve --framework ms-swift --on soc={family.id}"

@@ -1,14 +1,11 @@
 """``ascend-doctor matrix list``: what the matrix has."""
 
-import datetime as dt
-
 import click
 
 from ascend_doctor.commands.matrix import write
 from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.language import say
-from ascend_doctor.matrix.queries import staleness
 from ascend_doctor.render.columns import pad
 from ascend_doctor.render.formats.json import pretty
 
@@ -47,7 +44,4 @@ def command(overlays: tuple[str, ...], shape: str) -> int:
         if len(versions) > _WIDTH:
             versions = f"{versions[: _WIDTH - 3].rstrip(', ')} …"
         write(f"  {component.id:<22} {versions}")
-    note = staleness(rows, dt.datetime.now(dt.timezone.utc).date())
-    if note:
-        click.echo(say(note), err=True)
     return 0

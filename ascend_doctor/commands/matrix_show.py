@@ -1,6 +1,6 @@
 """``ascend-doctor matrix show``: a stack, a set or a component with its sources."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import click
 import msgspec
@@ -12,7 +12,7 @@ from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.findings import first_of
 from ascend_doctor.language import say
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.queries import Chosen, choose
+from ascend_doctor.matrix.queries import Chosen, choose, near_rows
 from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack
 from ascend_doctor.matrix.sets import PinnedSet
 from ascend_doctor.render.formats.json import pretty
@@ -63,7 +63,8 @@ def describe_chosen(chosen: Chosen, rows: Catalog, *, sources: bool = False) -> 
     for release in chosen.releases:
         yield from ("", *_release(release, sources=sources))
     if not chosen.releases:
-        yield from ("", say(f"no row speaks for {version}"))
+        near = near_rows(component, version) or say("none")
+        yield from ("", say(f"the matrix has no {component.id} {version}; near are {near}"))
     sets = [row.id for row in rows.sets if row.pins.get(component.id) == version]
     if sets:
         yield from ("", say(f"Sets that have it: {first_of(sets, _SHOWN)}"))
@@ -73,10 +74,7 @@ def _stack(stack: Stack, standing: str) -> Iterable[str]:
     yield f"{stack.id}: {say(stack.title)}"
     run = "" if standing == "documented" else say(f"; {standing} by a run")
     yield f"{say('status')}: {say(stack.status)}{run}"
-    for name, versions in stack.components.items():
-        yield f"  {name:<22} {versions}"
-    for name, value in stack.environment.items():
-        yield f"  export {name}={value}"
+    yield from _table(stack.components, stack.environment)
     yield from (f"{say('note')}: {say(note)}" for note in stack.notes)
     yield from source_lines(stack.sources)
 
@@ -85,13 +83,16 @@ def _set(row: PinnedSet) -> Iterable[str]:
     yield f"{row.id}: {say(row.title)}"
     chips = ", ".join((*row.families, *row.arch)) or say("any")
     yield f"{say(row.kind)}; {say('for')} {chips}"
-    for name, version in {**row.pins, **row.others}.items():
-        yield f"  {name:<22} {version}"
-    yield from (f"  export {name}={value}" for name, value in row.environment.items())
+    yield from _table({**row.pins, **row.others}, row.environment)
     yield from (f"{say('patch')}: {text}" for text in row.patches)
     if row.note:
         yield f"{say('note')}: {say(row.note)}"
     yield from source_lines(row.sources)
+
+
+def _table(versions: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
+    yield from (f"  {name:<22} {version}" for name, version in versions.items())
+    yield from (f"  export {name}={value}" for name, value in environment.items())
 
 
 def _component(component: Component, *, sources: bool) -> Iterable[str]:

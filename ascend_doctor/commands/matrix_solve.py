@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +18,7 @@ from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.findings import quantity
 from ascend_doctor.language import say
-from ascend_doctor.matrix.queries import MACHINE_FACTS, is_version
+from ascend_doctor.matrix.queries import MACHINE_FACTS, is_version, near_rows
 from ascend_doctor.matrix.versions import narrow
 from ascend_doctor.render.columns import wrap
 from ascend_doctor.render.formats.json import pretty
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from ascend_doctor.matrix.catalog import Catalog
     from ascend_doctor.provision.conflict import Refusal
     from ascend_doctor.provision.set_choice import Answer, SetSearch
-    from ascend_doctor.provision.solve import Doubt, SolveQuery
+    from ascend_doctor.provision.solve import SolveQuery
 
 _WIDTH = 98
-_DOUBTS_SHOWN = 3
+_MOST_LINES = 10
+_SETS_SHOWN = 3
 _FIRST = ("driver", "cann", "nnal", "python", "torch", "torch-npu", "torchvision")
 _THEN = ("megatron-lm", "megatron-core", "mindspeed")
 
@@ -85,6 +86,7 @@ def command(
 
     rows = catalog(overlays)
     request = StackRequest(megatron=megatron, framework=framework, additions=additions)
+    request = request.spell(rows)
     if request == StackRequest() and not pins:
         raise click.UsageError(
             "say what it is for: --megatron, --framework, --with, or --on driver=… --on cann=…"
@@ -94,6 +96,13 @@ def command(
     query = SolveQuery(wishes=wishes, machine=machine, doubts=doubts)
     search = SetSearch(rows, query, request, solve)
     answer = search.answer()
+    own = machine.get("python") and not any(pin.startswith("python=") for pin in pins)
+    if answer is None and own and (python := _other_python(search)):
+        search = replace(search, query=replace(query, machine={**machine, "python": python}))
+        pins = (*pins, f"python={python}")
+        if answer := search.answer():
+            other = f"python {python}: this machine's {machine['python']} does not fit"
+            answer = replace(answer, differences=(*answer.differences, other))
     named = [("--megatron", megatron), ("--framework", request.framework)]
     named += [("--with", addition) for addition in request.additions]
     asked = [f"{name} {shlex.quote(value)}" for name, value in named if value]
@@ -107,11 +116,21 @@ def command(
     elif answer is not None:
         built = None if doubts else search.build()
         same = built is not None and built.solution == answer.solution
-        write(about, *_answer(rows, answer, asked, verbose=verbose))
-        write(*_next(answer, asked, buildable=same))
+        lines = [*_answer(rows, answer, asked)]
+        room = len(answer.solution.doubts) if verbose else _MOST_LINES - 2 - len(lines)
+        more = _details(rows, answer) if verbose else ()
+        write(*lines, *_doubts(answer, room), *more)
+        write(about, *_next(answer, asked, buildable=same))
     else:
         write(*_none(search, asked), about)
     return 0 if answer is not None else EXIT_FINDINGS
+
+
+def _other_python(search: SetSearch) -> str:
+    """A Python that would fit, for setup makes environments of any."""
+    machine = {name: fact for name, fact in search.query.machine.items() if name != "python"}
+    found = replace(search, query=replace(search.query, machine=machine)).answer()
+    return found.solution.versions.get("python", "") if found else ""
 
 
 def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
@@ -144,12 +163,12 @@ def _fact(rows: Catalog, name: str, version: str) -> str:
         version = family.id if family else version
     elif name == "python" and re.fullmatch(r"3\.\d+\.\d+", version):
         version = version.rpartition(".")[0]
+    part = rows.component(name)
     listed = version in known or not known or name == "driver"
-    if not listed or not is_version(rows.component(name).scheme, version):
-        begun = [release for release in known if release.startswith(version)]
-        near = begun or difflib.get_close_matches(version, known, n=3, cutoff=0.3) or known[:6]
+    if not listed or not is_version(part.scheme, version):
+        near = near_rows(part, version)
         raise click.UsageError(
-            f"--on {name}={version}: no such version in the matrix; known are {', '.join(near)}"
+            f"--on {name}={version}: no such version in the matrix; near: {near}"
         )
     return version
 
@@ -182,10 +201,15 @@ def _machine(rows: Catalog, pins: Sequence[str], *, anywhere: bool) -> tuple[dic
     return machine, f"{say('for')}: {text}"
 
 
-def _answer(rows: Catalog, answer: Answer, asked: Sequence[str], *, verbose: bool) -> Iterator[str]:
-    solution, chosen = answer.solution, answer.chosen
+def _answer(rows: Catalog, answer: Answer, asked: Sequence[str]) -> Iterator[str]:
+    chosen = answer.chosen
     if chosen:
-        yield f"{say('set')}: {say(chosen.title)} [{chosen.id}]"
+        marks = [f"{say(chosen.title)} [{chosen.id}]"]
+        if answer.forced:
+            marks.append(say("pip refuses it, for its packages exclude each other"))
+        if chosen.patches:
+            marks.append(say(f"it patches code in {quantity(len(chosen.patches), 'step')} (-v)"))
+        yield f"{say('set')}: {'; '.join(marks)}"
     elif stacks := _stacks(answer):
         yield f"{say('stack')}: {', '.join(stacks)}"
     else:
@@ -193,20 +217,10 @@ def _answer(rows: Catalog, answer: Answer, asked: Sequence[str], *, verbose: boo
             "no set fits as a whole; these are documented pairs:" if asked else "these go together:"
         )
     yield from (f"{say('but')} {say(text)}" for text in answer.differences)
-    if answer.forced:
-        yield say("pip refuses this set, for its packages exclude each other: see doubt")
     yield from _versions(answer)
     if settings := _settings(rows, answer):
         shown = (f"{name}={value}" for name, value in settings.items())
         yield f"{say('variables')}: {' '.join(shown)}"
-    doubts = solution.doubts if verbose else solution.doubts[:_DOUBTS_SHOWN]
-    yield from (f"{say('doubt')}: {_doubt(doubt)}" for doubt in doubts)
-    if rest := len(solution.doubts) - len(doubts):
-        yield say(f"and {quantity(rest, 'more doubt')} (-v)")
-    if verbose:
-        yield from _details(rows, answer)
-    elif chosen and chosen.patches:
-        yield say(f"it patches code in {quantity(len(chosen.patches), 'step')} (-v)")
 
 
 def _versions(answer: Answer) -> Iterator[str]:
@@ -247,10 +261,15 @@ def _settings(rows: Catalog, answer: Answer) -> dict[str, str]:
     return {**(stack.environment if stack else {}), **named}
 
 
-def _doubt(doubt: Doubt) -> str:
-    got = say(f"got {doubt.version}" if doubt.version else "another range is needed")
-    need = say(f"{doubt.by} is documented with {doubt.need.component} {doubt.need.versions}")
-    return f"{need}; {got}"
+def _doubts(answer: Answer, room: int) -> Iterator[str]:
+    doubts = answer.solution.doubts
+    shown = doubts if len(doubts) <= room else doubts[: max(room - 1, 0)]
+    for doubt in shown:
+        got = say(f"got {doubt.version}" if doubt.version else "another range is needed")
+        need = say(f"{doubt.by} is documented with {doubt.need.component} {doubt.need.versions}")
+        yield f"{say('doubt')}: {need}; {got}"
+    if rest := len(doubts) - len(shown):
+        yield say(f"and {quantity(rest, 'more doubt')} (-v)")
 
 
 def _details(rows: Catalog, answer: Answer) -> Iterator[str]:
@@ -292,7 +311,7 @@ def _none(search: SetSearch, asked: Sequence[str]) -> Iterator[str]:
     else:
         known = ", ".join(dict.fromkeys(row.version for row in own))
         yield say(f"no set has {name} {version}; there are {known}")
-    for row in shown[:_DOUBTS_SHOWN]:
+    for row in shown[:_SETS_SHOWN]:
         why = search.misfit(row) or "its packages exclude each other"
         yield f"{say('not')} {row.id}: {say(why)}"
     following = f"show {(shown or own)[0].id}" if own else f"solve {' '.join(asked)} --doubts"

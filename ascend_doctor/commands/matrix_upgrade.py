@@ -11,11 +11,10 @@ import click
 from ascend_doctor.commands.options import defaulted, repeated
 from ascend_doctor.commands.options.input_file import InputFile, prefix_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
-from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.language import say
 from ascend_doctor.machine.kinds import LOCK
-from ascend_doctor.matrix.queries import is_version
+from ascend_doctor.matrix.queries import MACHINE_FACTS, choose
 from ascend_doctor.provision.request_ranges import FRAMEWORKS
 from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
@@ -87,7 +86,7 @@ def command(
     rows = catalog(overlays)
     file = Path(lock) if lock else locks.stack_in_use(prefix)
     if file is None:
-        raise DataError("no stack was built yet; name a lock with --lock")
+        return _solve_for(parse_targets(rows, changes))
     old = locks.read(file)
     query = target_query(rows, old, parse_targets(rows, changes))
     target = nearest_target(rows, old, query)
@@ -109,20 +108,27 @@ def command(
     return EXIT_UNKNOWN if result.uncertain else EXIT_OK
 
 
+def _solve_for(targets: Mapping[str, str]) -> int:
+    from ascend_doctor.commands import matrix_solve
+
+    click.echo(say("no stack was built yet, nor named with --lock; with these versions go:"))
+    words = []
+    for name, version in targets.items():
+        option = "--on" if name in MACHINE_FACTS else "--with"
+        pair = f"{name}={version}"
+        words += ["--megatron", version] if name == "megatron" else [option, pair]
+    return int(matrix_solve.command.main(words, standalone_mode=False))
+
+
 def parse_targets(rows: Catalog, changes: Iterable[str]) -> dict[str, str]:
-    """Versions by name. Raises UsageError for a bad name or version."""
+    """Versions by name. Raises DataError or UsageError."""
     targets: dict[str, str] = {}
     for text in changes:
-        name, mark, version = text.partition("=")
-        version = version.removeprefix("=")
-        known = name == "megatron" or name in rows.component_ids
-        if not mark or not version or not known:
-            raise click.UsageError(
-                f"--to {text}: give NAME=VERSION with megatron or a component of `matrix list`"
-            )
-        if name != "megatron" and not is_version(rows.component(name).scheme, version):
-            raise click.UsageError(f"--to {text}: {version} is no version of {name}")
-        targets[name] = version
+        chosen = choose(rows, text)
+        if not chosen.version:
+            raise click.UsageError(f"--to {text}: give NAME=VERSION")
+        name = chosen.component.id
+        targets["megatron" if name == "megatron-lm" else name] = chosen.version
     return targets
 
 

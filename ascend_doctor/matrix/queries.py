@@ -1,6 +1,7 @@
 """Questions to the matrix: what a version needs, whether a pair fits, which rows bind two parts."""
 
-import datetime as dt
+import difflib
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
@@ -10,15 +11,11 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack, is_meant
-from ascend_doctor.matrix.versions import Scheme, VersionError, parse, satisfies
+from ascend_doctor.matrix.versions import Scheme, VersionError, key, normalised, parse, satisfies
 
 Fit = Literal["fits", "also", "outside"]
 # What a machine is, not what a stack installs on it.
 MACHINE_FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
-
-
-# torch_npu and MindSpeed release every quarter.
-_STALE_AFTER = dt.timedelta(days=180)
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,11 +59,11 @@ def choose(catalog: Catalog, text: str) -> Chosen:
     A name is an id or a distribution of the matrix. Raises DataError for another name, or a
     version that its scheme lacks.
     """
-    name, mark, version = text.strip().partition("==" if "==" in text else "@")
-    if mark and not version.strip():
+    name, *versions = map(str.strip, re.split("==?|@", text, maxsplit=1))
+    if versions == [""]:
         raise DataError(f"{text}: the version is missing")
-    component = _component(catalog, name.strip())
-    chosen = Chosen(component=component, version=version.strip() or None)
+    chosen = Chosen(component=_component(catalog, name), version="".join(versions) or None)
+    component = chosen.component
     wrong = next((ref for ref in component.refs if ref.ref == chosen.version), None)
     if wrong and not wrong.exists:
         use = f"; use {wrong.use}" if wrong.use else ""
@@ -79,19 +76,23 @@ def choose(catalog: Catalog, text: str) -> Chosen:
 
 
 def _component(catalog: Catalog, name: str) -> Component:
-    normal_name = name.lower().replace("_", "-")
-    if normal_name in catalog.component_ids:
-        return catalog.component(normal_name)
-    for component in catalog.components:
-        if normal_name and normal_name == component.obtain.distribution.lower():
-            return component
-    import difflib
-
+    if known := component_of(catalog, name):
+        return catalog.component(known)
+    normal_name = normalised(name)
     sets = (row.id for row in catalog.sets)
     names = (*catalog.component_ids, *catalog.files("stacks"), *sets)
     near = difflib.get_close_matches(normal_name, names, n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "`ascend-doctor matrix list` has them"
     raise DataError(f"no component is called {name!r}; {hint}")
+
+
+def component_of(catalog: Catalog, name: str) -> str | None:
+    """The id of the component with this id or distribution."""
+    normal = "megatron-lm" if name == "megatron" else normalised(name.strip())
+    if normal in catalog.component_ids:
+        return normal
+    names = {normalised(part.obtain.distribution): part.id for part in catalog.components}
+    return names.get(normal) if normal else None
 
 
 def requirements(catalog: Catalog, component: str, version: str) -> tuple[Need, ...]:
@@ -210,6 +211,7 @@ def _shared(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
                     text=f"{third.id} {mine.versions or 'any'} and "
                     f"{theirs.versions or 'any'}{verdict}",
                     sources=(*mine.sources, *theirs.sources),
+                    need=msgspec.structs.replace(mine, hard=mine.hard and theirs.hard),
                     fit="fits" if met else "outside",
                 )
 
@@ -232,6 +234,16 @@ def candidates(component: Component, ranges: Iterable[str]) -> tuple[str, ...]:
     ends = {end for text in ranges for end in re.findall(r"[=<>~]\s*([0-9][^\s,|*]*)", text)}
     near = {text for end in ends for text in (end.rstrip("."), f"{end.rstrip('.')}.0.1")}
     return ("0", *sorted(version for version in near if is_version(component.scheme, version)))
+
+
+def near_rows(component: Component, version: str) -> str:
+    """The rows' versions beside one without a row."""
+    known = [row.version for row in component.releases]
+    if component.scheme == "ref" or not is_version(component.scheme, version):
+        return " and ".join(difflib.get_close_matches(version, known, n=3, cutoff=0))
+    known = sorted({version, *known}, key=functools.partial(key, component.scheme))
+    place = known.index(version)
+    return " and ".join((*known[max(place - 1, 0) : place], *known[place + 1 : place + 2]))
 
 
 def is_version(scheme: Scheme, text: str) -> bool:
@@ -260,7 +272,8 @@ def _stack_bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bo
 
 def _set_bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
     for row in catalog.sets:
-        pins = [row.pins.get(part.component.id) for part in (chosen, other)]
+        own = {row.framework: row.version, **row.pins}
+        pins = [own.get(part.component.id) for part in (chosen, other)]
         wished = (chosen.version, other.version)
         if all(pin and wish in {None, pin} for pin, wish in zip(pins, wished, strict=True)):
             text = f"{row.title}: {chosen.component.id} {pins[0]}, {other.component.id} {pins[1]}"
@@ -272,24 +285,3 @@ def _in_stack(stack: Stack, part: Chosen) -> bool:
     if version is None:
         return False
     return part.version is None or satisfies(part.component.scheme, part.version, version)
-
-
-def newest(catalog: Catalog) -> dt.date:
-    """The day on which the newest source of component rows was read."""
-    return max(
-        dt.date.fromisoformat(source.date)
-        for component in catalog.components
-        for sources in (component.sources, *(row.sources for row in component.releases))
-        for source in sources
-    )
-
-
-def staleness(catalog: Catalog, today: dt.date) -> str | None:
-    """A note if the matrix learned nothing for half a year."""
-    read = newest(catalog)
-    if today - read < _STALE_AFTER:
-        return None
-    return (
-        f"The matrix was last read on {read.isoformat()}, {(today - read).days} days ago: newer "
-        "releases are not in it. Update ascend-doctor, or add rows with --matrix."
-    )

@@ -304,7 +304,6 @@ class Soc(Row, frozen=True, kw_only=True):
     soc: str
     cube_cores: int | None = None
     vector_cores: int | None = None
-    cube_mhz: int | None = None
     l2_mib: int | None = None
     memory_gib: int | None = None
     peak_tflops: float | None = None

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import component_of
 from ascend_doctor.matrix.versions import normalised
-from ascend_doctor.provision.request_ranges import FRAMEWORKS, component_of
+from ascend_doctor.provision.request_ranges import FRAMEWORKS
 from ascend_doctor.provision.solve import Solution, SolveQuery, fewest_doubts, pin, solution, solve
 
 Conflict = tuple[str, str]

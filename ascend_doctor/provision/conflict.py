@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.findings import first_of
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.queries import allowed_range, meets
+from ascend_doctor.matrix.queries import allowed_range, meets, near_rows
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.demand import EXACT, Demand
 from ascend_doctor.provision.solve import (
@@ -22,7 +22,6 @@ from ascend_doctor.provision.solve import (
 )
 
 _MANY = 3
-_ASKED = ("you", "this machine")
 _TOLD = ("megatron-lm", "mindspeed", "cann", "torch-npu", "python")
 
 
@@ -58,11 +57,7 @@ def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
     core = _shrink(catalog, asked)
     rests = (_without_wish(asked, name) for name in core.wishes)
     others = (_shrink(catalog, rest) for rest in rests if not has_stack(catalog, rest))
-    reasons = (
-        reason
-        for each in (core, *others)
-        for reason in _reasons(catalog, _with_megatron(question, each), question)
-    )
+    reasons = (reason for each in (core, *others) for reason in _reasons(catalog, each, question))
     smallest = (
         core if asked is question else _shrink(catalog, replace(core, doubts=question.doubts))
     )
@@ -87,102 +82,22 @@ def _shrink(catalog: Catalog, question: SolveQuery) -> SolveQuery:
     return smallest
 
 
-def _with_megatron(question: SolveQuery, smallest: SolveQuery) -> SolveQuery:
-    """Keep the question's Megatron: rows of another one explain nothing."""
-    name = "megatron-lm"
-    if name not in question.wishes:
-        return smallest
-    return replace(smallest, wishes={name: question.wishes[name], **smallest.wishes})
-
-
 def _reasons(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> Iterator[str]:
-    demands = pin(catalog, replace(smallest, doubts=True))
+    doubtful = replace(smallest, doubts=True)
+    demands = pin(catalog, doubtful)
     if not isinstance(demands, dict):
-        yield from _ends(_colliding(catalog, smallest, demands) or _pertinent(catalog, demands))
+        yield from _ends(catalog, _colliding(catalog, smallest, demands) or demands)
         return
-    nearest = _find_nearest(catalog, smallest, question)
-    doubts = _list_unnamed(nearest)
-    for doubt in _of_what_was_asked(doubts, smallest, question) or doubts:
+    nearest = solution(catalog, doubtful, fewest_doubts(catalog, doubtful, demands))
+    doubts = [each for each in nearest.doubts if not each.named]
+    asked = {*smallest.wishes, *smallest.machine}
+    direct = [each for each in doubts if {each.by.partition(" ")[0], each.need.component} <= asked]
+    for doubt in direct or doubts:
         name, required = doubt.need.component, spoken(allowed_range(doubt.need))
         others = " and ".join(_others(catalog, nearest, doubt))
         instead = doubt.version or others or spoken(question.wishes.get(name, ""))
         reason = f"{doubt.by} is documented with {name} {required}, not {instead}"
         yield f"{reason}. {doubt.need.because}".strip()
-
-
-def _of_what_was_asked(
-    doubts: Iterable[Doubt], smallest: SolveQuery, question: SolveQuery
-) -> list[Doubt]:
-    def asker(doubt: Doubt) -> str:
-        return doubt.by.partition(" ")[0]
-
-    asked = {*smallest.wishes, *smallest.machine}
-    direct = [each for each in doubts if {asker(each), each.need.component} <= asked]
-    return direct or [
-        each
-        for each in doubts
-        if each.need.component in smallest.machine
-        or (asker(each) in smallest.wishes and each.need.component not in question.machine)
-    ]
-
-
-def _pertinent(catalog: Catalog, demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
-    """One demand and its opponents, if all else only says which versions are out."""
-    binding = [each for each in demands if each.binding and not each.negated]
-    provided = [each for each in binding if each.need is None and each.by not in _ASKED]
-    for demand in binding:
-        against = [each for each in binding if _exclude(catalog, demand, each)]
-        askers = {each.by.partition(" ")[0] for each in against}
-        rest = [each for each in binding if each not in (demand, *against, *provided)]
-        if (
-            demand not in provided
-            and rest
-            and {each.by.partition(" ")[0] for each in rest} <= askers
-            and all(any(_exclude(catalog, each, other) for other in provided) for each in rest)
-        ):
-            return (demand, *against)
-    return demands
-
-
-def _exclude(catalog: Catalog, demand: Demand, other: Demand) -> bool:
-    """Whether no version meets both."""
-    if demand.component != other.component:
-        return False
-    return not meets(catalog.component(demand.component), (demand.versions, other.versions))
-
-
-def _find_nearest(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> Solution:
-    """The stack with the fewest undocumented pairs, on the machine of the question.
-
-    What the smallest part leaves open is chosen newest first; a document may name it.
-    """
-    doubtful = replace(smallest, doubts=True)
-    best = _solve_doubtful(catalog, doubtful)
-    assert best is not None  # noqa: S101 - the caller found pins
-    on_machine = replace(doubtful, machine=question.machine)
-    other = _solve_doubtful(catalog, on_machine)
-    if other and len(_list_unnamed(other)) < len(_list_unnamed(best)):
-        doubtful, best = on_machine, other
-    for doubt in _list_unnamed(best):
-        name, versions = doubt.need.component, allowed_range(doubt.need)
-        if name in doubtful.machine or doubtful.wishes.get(name):
-            continue
-        narrower = replace(doubtful, wishes={**doubtful.wishes, name: versions})
-        other = _solve_doubtful(catalog, narrower)
-        if other and len(_list_unnamed(other)) < len(_list_unnamed(best)):
-            doubtful, best = narrower, other
-    return best
-
-
-def _solve_doubtful(catalog: Catalog, query: SolveQuery) -> Solution | None:
-    demands = pin(catalog, query)
-    if not isinstance(demands, dict):
-        return None
-    return solution(catalog, query, fewest_doubts(catalog, query, demands))
-
-
-def _list_unnamed(solved: Solution) -> tuple[Doubt, ...]:
-    return tuple(doubt for doubt in solved.doubts if not doubt.named)
 
 
 def _colliding(
@@ -238,7 +153,7 @@ def _parts(question: SolveQuery) -> Iterator[tuple[Callable[[SolveQuery, str], S
             yield _without_wish, name
 
 
-def _ends(causes: Iterable[Demand]) -> Iterator[str]:
+def _ends(catalog: Catalog, causes: Iterable[Demand]) -> Iterator[str]:
     alike: dict[tuple[str, str, str], list[Demand]] = {}
     for cause in causes:
         asker = cause.by.partition(" ")[0] if cause.need else cause.by
@@ -249,6 +164,11 @@ def _ends(causes: Iterable[Demand]) -> Iterator[str]:
     for (asker, component, versions), demands in alike.items():
         need = demands[0].need
         if need is None:
+            part, exact = catalog.component(component), EXACT.fullmatch(versions)
+            if exact and part.releases and not meets(part, (versions,)):
+                near = near_rows(part, exact[1])
+                yield f"the matrix has no {component} {spoken(versions)}; near are {near}"
+                continue
             verb = {"you": "you want", "this machine": "this machine has"}.get(asker)
             yield f"{verb or f'{asker} provides'} {component} {spoken(versions)}"
             continue

@@ -55,9 +55,10 @@ class SetupOptions:
 
     @property
     def request(self) -> StackRequest:
-        return StackRequest(
+        asked = StackRequest(
             megatron=self.megatron, framework=self.framework, additions=self.additions
         )
+        return asked.spell(self.catalog)
 
     @property
     def wish(self) -> dict[str, str]:

@@ -9,13 +9,12 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.queries import is_version
+from ascend_doctor.matrix.queries import component_of, is_version, near_rows
 from ascend_doctor.matrix.schema import Release
 from ascend_doctor.matrix.versions import VersionError, normalised, satisfies
 from ascend_doctor.provision.lock import REF
 
 FRAMEWORKS = ("ms-swift", "twinkle", "verl", "mindspeed-llm")
-_SHOWN = 4  # releases, the newest first
 _ALIKE = 0.76
 # A name, or a name with one version: a URL or marker would be another way in.
 _ADDITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9._+!-]*)?")
@@ -34,6 +33,17 @@ class StackRequest(msgspec.Struct, frozen=True, kw_only=True):
     megatron: str | None = None
     framework: str | None = None
     additions: tuple[str, ...] = ()
+
+    def spell(self, catalog: Catalog) -> "StackRequest":
+        """With LLaMA Factory as llama-factory, and X=V as X==V."""
+        framework, *others = (
+            re.sub(r"^([\w. -]+)=(?!=)", r"\1==", text)
+            for text in (self.framework or "", *self.additions)
+        )
+        name, mark, version = framework.partition("==")
+        known = {_plain(known): known for known in frameworks_of(catalog)}
+        framework = known.get(_plain(name), name) + mark + version
+        return msgspec.structs.replace(self, framework=framework or None, additions=tuple(others))
 
     @property
     def framework_name(self) -> str:
@@ -78,7 +88,20 @@ class StackRequest(msgspec.Struct, frozen=True, kw_only=True):
             if (component := component_of(catalog, name)) is not None:
                 asked = range_of(catalog, component, version.strip())
                 ranges[component] = asked or ranges.get(component, "")
+                # vLLM and Triton run on an NPU through a package of this name.
+                if (plugin := f"{component}-ascend") in catalog.component_ids:
+                    fitting = (
+                        f"=={row.version}"
+                        for row in catalog.component(plugin).releases
+                        for need in row.requires
+                        if (need.component, need.versions) == (component, asked)
+                    )
+                    ranges.setdefault(plugin, " || ".join(fitting))
         return ranges
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.lower())
 
 
 def range_of(catalog: Catalog, name: str, version: str) -> str:
@@ -149,13 +172,6 @@ def refs_of(catalog: Catalog, additions: Sequence[str]) -> dict[str, str]:
     return refs
 
 
-def component_of(catalog: Catalog, name: str) -> str | None:
-    """The id of the component with this id or distribution."""
-    normal = normalised(name.strip())
-    names = ((part.id, normalised(part.obtain.distribution)) for part in catalog.components)
-    return next((identity for identity, other in names if normal in (identity, other)), None)
-
-
 def _refs(catalog: Catalog, megatron: str) -> str:
     component = catalog.component("megatron-lm")
     for ref in component.refs:
@@ -168,10 +184,8 @@ def _refs(catalog: Catalog, megatron: str) -> str:
         return f"=={megatron}"
     numbered = [release.version for release in component.releases if _is_release(release, megatron)]
     if not numbered:
-        known = [release.version for release in component.releases]
-        near = difflib.get_close_matches(megatron, known, n=3) or known[:_SHOWN]
         raise DataError(
-            f"Megatron {megatron} is not known; {', '.join(near)} are, and "
+            f"Megatron {megatron} is not known; {near_rows(component, megatron)} are, and "
             "`ascend-doctor matrix show megatron-lm` lists all"
         )
     return " || ".join(f"=={number}" for number in numbered)

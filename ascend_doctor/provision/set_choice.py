@@ -51,7 +51,7 @@ class SetSearch:
         name, wishes = self.request.framework_name, self.query.wishes
         exact, near = self.sets()
         if name and name not in self.catalog.component_ids:
-            return self._as_it_stands(exact[0]) if exact else None
+            return next(map(self._as_it_stands, [*exact, *near]), None)
         if answer := self._first(exact):
             return answer
         solution = self.solver(self.catalog, self.query)
@@ -84,17 +84,20 @@ class SetSearch:
         name, version = self.request.framework_name, self.request.framework_version
         frameworks = {name} if name else named
         rows = [row for row in self.catalog.sets if row.framework in frameworks]
-        exact = [row for row in rows if version in {"", row.version}]
+        exact = [row for row in rows if version in {"", row.version} and self._fits(row)]
         line = _numbers(version)[:2]
         near = [row for row in rows if not exact and line == _numbers(row.version)[:2]]
         others = self.request.others(self.catalog)
 
         def rank(row: PinnedSet) -> tuple[object, ...]:
             pinned = len(others.keys() & row.others.keys()), len(named & row.pins.keys())
-            return *pinned, -len(self._differences(row)), bool(row.families), _numbers(row.version)
+            own, asked = _numbers(row.version), _numbers(version)
+            away = [-abs(a - b) for a, b in zip(own, asked, strict=False)] if version else own
+            return *pinned, -len(self._differences(row)), bool(row.families), tuple(away)
 
-        exact = sorted(filter(self._fits, exact), key=rank, reverse=True)
-        return exact, sorted(filter(self._fits, near), key=rank, reverse=True)
+        return sorted(exact, key=rank, reverse=True), sorted(
+            filter(self._fits, near), key=rank, reverse=True
+        )
 
     def _first(self, rows: Iterable[PinnedSet], *, forced: bool = False) -> Answer | None:
         return next(filter(None, (self._complete(row, forced=forced) for row in rows)), None)

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import MACHINE_FACTS
 from ascend_doctor.matrix.versions import normalised
@@ -22,18 +21,10 @@ from ascend_doctor.upkeep.changes import (
 )
 from ascend_doctor.upkeep.source_tree import SourceTree, read_release, read_wheel
 
-# The top module of each component with compared Python files, and its place in a tag.
-_TOPS = {
-    "megatron-lm": ("megatron", "megatron"),
-    "mindspeed": ("mindspeed", "mindspeed"),
-    "megatron-adaptor": ("megatron_adaptor", "megatron_adaptor"),
-    "mcore-bridge": ("mcore_bridge", "src/mcore_bridge"),
-    "ms-swift": ("swift", "swift"),
-    "verl": ("verl", "verl"),
-    "twinkle": ("twinkle", "src/twinkle"),
-    "mindspeed-llm": ("mindspeed_llm", "mindspeed_llm"),
-    "torch-npu": ("torch_npu", "torch_npu"),
-}
+# The top module of each component with compared Python files, in a tag.
+_TOPS = {name: name.replace("-", "_") for name in ("mindspeed", "megatron-adaptor", "torch-npu")}
+_TOPS |= {"megatron-lm": "megatron", "mcore-bridge": "src/mcore_bridge", "ms-swift": "swift"}
+_TOPS |= {"verl": "verl", "twinkle": "src/twinkle", "mindspeed-llm": "mindspeed_llm"}
 _KEPT_FIRST = (*FRAMEWORKS, "mindspeed", "torch", "torch-npu", "mcore-bridge", "triton-ascend")
 
 
@@ -87,7 +78,7 @@ class Sources:
     def _clone(self, catalog: Catalog, name: str, version: str) -> SourceTree | None:
         component = catalog.component(name)
         row = component.release(version)
-        folder = _TOPS[name][1]
+        folder = _TOPS[name]
         url = component.obtain.url or f"{name}.git"
         source = self.mirrors.source(name, url)
         if not Path(source.url).is_dir():
@@ -104,10 +95,7 @@ class Sources:
 
 
 def target_query(catalog: Catalog, lock: Lock, changes: Mapping[str, str]) -> SolveQuery:
-    """The query of the stack after the upgrade, without pins of the old one.
-
-    Raises DataError for a name or version that the matrix does not know.
-    """
+    """The query of the stack after the upgrade, without pins of the old one."""
     rest = dict(changes)
     megatron = rest.pop("megatron", "") or lock.wish.get("megatron", "")
     framework = lock.wish.get("framework", "").partition("==")[0] or None
@@ -116,8 +104,6 @@ def target_query(catalog: Catalog, lock: Lock, changes: Mapping[str, str]) -> So
     machine = {name: rest.pop(name) for name in MACHINE_FACTS if name in rest}
     python = ".".join(lock.python.version.split(".")[:2])
     known = {"python": python, "arch": lock.python.arch}
-    if unknown := [name for name in rest if name not in catalog.component_ids]:
-        raise DataError(f"--to {unknown[0]}: no component is called so; see: matrix list")
     ranges = StackRequest(megatron=megatron, framework=framework).ranges(catalog)
     ranges |= {name: f"=={version}" for name, version in rest.items()}
     return SolveQuery(wishes=ranges, machine={**known, **machine})
@@ -202,7 +188,7 @@ class _Comparison:
             others = [tree for user, tree in users.items() if user != name]
             old, new = self._tree(name, before), self._tree(name, after)
             if old is not None and new is not None:
-                yield from import_changes(others, name, old, new, _TOPS[name][0])
+                yield from import_changes(others, name, old, new, Path(_TOPS[name]).name)
                 yield from variable_changes(name, old, new)
             else:
                 lacking = [v for v in (before, after) if self._tree(name, v) is None]

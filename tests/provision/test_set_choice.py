@@ -87,7 +87,6 @@ def test_setup_takes_no_set_whose_packages_refuse_each_other() -> None:
     [
         ("--framework ms-swift --on soc=A2 --on cann=8.5", 0, ["for: Atlas A2", "set: ", "Next: "]),
         ("--megatron 0.15.3 --on soc=910B", 0, ["for: Atlas A2", "megatron-lm core_v0.15.3"]),
-        ("--megatron 0.15.3 --anywhere", 0, ["for: Atlas A2 with 64 GB (assumed"]),
         ("--framework roll --on soc=910C -v", 0, ["for: Atlas A3", "source: "]),
         ("--on driver=25.0.RC1 --on cann=9.1.0 --anywhere", 1, ["cann 9.1.0 needs driver"]),
         (
@@ -95,6 +94,8 @@ def test_setup_takes_no_set_whose_packages_refuse_each_other() -> None:
             0,
             ["Next: ascend-doctor matrix show ms-swift"],
         ),
+        ("--framework LlamaFactory=0.9.4 --on soc=A3", 0, ["set: LLaMA-"]),
+        ("--with vllm==0.15.0 --on soc=A2", 0, ["vllm-ascend 0.15.0rc1"]),
         ("--framework swift", 2, ["did you mean ms-swift?"]),
         ("--megatron 0.15.3 --on cann=7.9", 2, ["no such version"]),
     ],
@@ -104,7 +105,7 @@ def test_questions_as_typed(doctor: Command, words: str, code: int, texts: list[
     assert done.returncode == code, done.stderr
     for text in texts:
         assert text in done.stdout + done.stderr
-    assert len(done.stdout.splitlines()) <= 14
+    assert len(done.stdout.splitlines()) <= 10 or "-v" in words
 
 
 def test_packages_and_sets_have_pages(doctor: Command) -> None:
