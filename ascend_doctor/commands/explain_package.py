@@ -34,7 +34,7 @@ def pages_of_package(text: str, rows: Catalog) -> Iterator[str]:
 
 
 def pages_of_chip(text: str, rows: Catalog) -> Iterator[str]:
-    """The page of a chip or server, as 910C or Atlas 800T A2."""
+    """Of a chip or server, as 910C or Atlas 800T A2."""
     if family := rows.family_called(text):
         yield f"{text}: {family.title}\nsoc {family.id}: {', '.join(family.names)}"
         if family.note:

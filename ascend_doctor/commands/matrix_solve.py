@@ -127,7 +127,7 @@ def command(
 
 
 def _other_python(search: SetSearch) -> str:
-    """A Python that would fit, for setup makes environments of any."""
+    """A Python that would fit; setup takes any."""
     machine = {name: fact for name, fact in search.query.machine.items() if name != "python"}
     found = replace(search, query=replace(search.query, machine=machine)).answer()
     return found.solution.versions.get("python", "") if found else ""

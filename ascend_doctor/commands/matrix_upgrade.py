@@ -11,6 +11,7 @@ import click
 from ascend_doctor.commands.options import defaulted, repeated
 from ascend_doctor.commands.options.input_file import InputFile, prefix_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.language import say
 from ascend_doctor.machine.kinds import LOCK
@@ -121,10 +122,13 @@ def _solve_for(targets: Mapping[str, str]) -> int:
 
 
 def parse_targets(rows: Catalog, changes: Iterable[str]) -> dict[str, str]:
-    """Versions by name. Raises DataError or UsageError."""
+    """Versions by name. Raises UsageError."""
     targets: dict[str, str] = {}
     for text in changes:
-        chosen = choose(rows, text)
+        try:
+            chosen = choose(rows, text)
+        except DataError as error:
+            raise click.UsageError(f"--to {text}: {error}") from error
         if not chosen.version:
             raise click.UsageError(f"--to {text}: give NAME=VERSION")
         name = chosen.component.id

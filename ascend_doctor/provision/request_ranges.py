@@ -88,7 +88,7 @@ class StackRequest(msgspec.Struct, frozen=True, kw_only=True):
             if (component := component_of(catalog, name)) is not None:
                 asked = range_of(catalog, component, version.strip())
                 ranges[component] = asked or ranges.get(component, "")
-                # vLLM and Triton run on an NPU through a package of this name.
+                # vLLM and Triton run on an NPU through it.
                 if (plugin := f"{component}-ascend") in catalog.component_ids:
                     fitting = (
                         f"=={row.version}"
