@@ -96,13 +96,9 @@ def command(
     query = SolveQuery(wishes=wishes, machine=machine, doubts=doubts)
     search = SetSearch(rows, query, request, solve)
     answer = search.answer()
-    own = machine.get("python") and not any(pin.startswith("python=") for pin in pins)
-    if answer is None and own and (python := _other_python(search)):
-        search = replace(search, query=replace(query, machine={**machine, "python": python}))
-        pins = (*pins, f"python={python}")
-        if answer := search.answer():
-            other = f"python {python}: this machine's {machine['python']} does not fit"
-            answer = replace(answer, differences=(*answer.differences, other))
+    if answer is None and not any(pin.startswith("python=") for pin in pins):
+        search, answer = _with_other_python(search)
+        pins = (*pins, f"python={search.query.machine['python']}") if answer else pins
     named = [("--megatron", megatron), ("--framework", request.framework)]
     named += [("--with", addition) for addition in request.additions]
     asked = [f"{name} {shlex.quote(value)}" for name, value in named if value]
@@ -126,11 +122,18 @@ def command(
     return 0 if answer is not None else EXIT_FINDINGS
 
 
-def _other_python(search: SetSearch) -> str:
-    """A Python that would fit; setup takes any."""
-    machine = {name: fact for name, fact in search.query.machine.items() if name != "python"}
-    found = replace(search, query=replace(search.query, machine=machine)).answer()
-    return found.solution.versions.get("python", "") if found else ""
+def _with_other_python(search: SetSearch) -> tuple[SetSearch, Answer | None]:
+    """A search with a Python that would fit, and its answer; setup takes any Python."""
+    query = search.query
+    machine = {name: fact for name, fact in query.machine.items() if name != "python"}
+    free = replace(search, query=replace(query, machine=machine)).answer()
+    python = free.solution.versions.get("python") if free else None
+    if not python or "python" not in query.machine:
+        return search, None
+    other = replace(search, query=replace(query, machine={**machine, "python": python}))
+    text = f"python {python}: this machine's {query.machine['python']} does not fit"
+    answer = other.answer()
+    return other, answer and replace(answer, differences=(*answer.differences, text))
 
 
 def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:

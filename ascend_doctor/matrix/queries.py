@@ -242,8 +242,8 @@ def near_rows(component: Component, version: str) -> str:
     if component.scheme == "ref" or not is_version(component.scheme, version):
         return " and ".join(difflib.get_close_matches(version, known, n=3, cutoff=0))
     known = sorted({version, *known}, key=functools.partial(key, component.scheme))
-    place = known.index(version)
-    return " and ".join((*known[max(place - 1, 0) : place], *known[place + 1 : place + 2]))
+    index = known.index(version)
+    return " and ".join((*known[max(index - 1, 0) : index], *known[index + 1 : index + 2]))
 
 
 def is_version(scheme: Scheme, text: str) -> bool:
