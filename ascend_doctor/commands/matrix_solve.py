@@ -26,6 +26,7 @@ from ascend_doctor.render.formats.json import pretty
 if TYPE_CHECKING:
     from ascend_doctor.matrix.catalog import Catalog
     from ascend_doctor.provision.conflict import Refusal
+    from ascend_doctor.provision.request_ranges import StackRequest
     from ascend_doctor.provision.set_choice import Answer, SetSearch
     from ascend_doctor.provision.solve import SolveQuery
 
@@ -99,10 +100,7 @@ def command(
     if answer is None and not any(pin.startswith("python=") for pin in pins):
         search, answer = _with_other_python(search)
         pins = (*pins, f"python={search.query.machine['python']}") if answer else pins
-    named = [("--megatron", megatron), ("--framework", request.framework)]
-    named += [("--with", addition) for addition in request.additions]
-    asked = [f"{name} {shlex.quote(value)}" for name, value in named if value]
-    asked += [f"--on {shlex.quote(pin)}" for pin in pins if asked]
+    asked = [*_as_options(request, pins)]
     asked += ["--doubts"] if asked and doubts else []
     if shape == "json":
         chosen = answer.chosen if answer else None
@@ -134,6 +132,13 @@ def _with_other_python(search: SetSearch) -> tuple[SetSearch, Answer | None]:
     text = f"python {python}: this machine's {query.machine['python']} does not fit"
     answer = other.answer()
     return other, answer and replace(answer, differences=(*answer.differences, text))
+
+
+def _as_options(request: StackRequest, pins: Iterable[str]) -> Iterator[str]:
+    named = [("--megatron", request.megatron), ("--framework", request.framework)]
+    named += [("--with", addition) for addition in request.additions]
+    named += [("--on", pin) for pin in pins if any(value for _, value in named)]
+    yield from (f"{name} {shlex.quote(value)}" for name, value in named if value)
 
 
 def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
