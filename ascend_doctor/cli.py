@@ -119,18 +119,17 @@ def main(began: float | None = None) -> None:
     sys.exit(code)
 
 
+def _reads_a_stream(words: list[str]) -> bool:
+    """Whether a command may wait for what somebody else writes, or for a check that it starts."""
+    return any(word in {"-", "--check"} or word.startswith(("/dev/", "/proc/")) for word in words)
+
+
 def _run_watched(began: float) -> int:
     # A scheduler's SIGTERM and a lost terminal end a run as Ctrl-C does: children are ended, the
     # report is written.
     watchdog.start(began)
     live.be_alone()
-    # A command may wait for what somebody else writes, or for a check that it starts.
-    streams_read = [
-        word
-        for word in sys.argv
-        if word in {"-", "--check"} or word.startswith(("/dev/", "/proc/"))
-    ]
-    if sys.argv[1:2] and sys.argv[1] in _READING and not streams_read:
+    if sys.argv[1:2] and sys.argv[1] in _READING and not _reads_a_stream(sys.argv):
         watchdog.expect_work()
     code = run(sys.argv[1:])
     if lost := streams.failure():

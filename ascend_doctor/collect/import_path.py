@@ -49,7 +49,9 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
     return ImportPath(
         source=python.executable,
         pythonpath=entries,
-        absent=tuple(of for of in dict.fromkeys(entries) if of and not exists(machine, of)),
+        absent=tuple(
+            entry for entry in dict.fromkeys(entries) if entry and not exists(machine, entry)
+        ),
         names=tuple(
             ImportName(
                 name=name,

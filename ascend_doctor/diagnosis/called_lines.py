@@ -71,12 +71,13 @@ class CalledLines:
             ]
             matching = numbered[0] if len(numbered) == 1 else ()
         at = call.number - 1
-        if not 0 <= at < len(matching):
-            return ()
-        # HCCL has AlltoAllV and AlltoAllVC for torch's alltoall, and none of these three.
-        of_torch = (matching[at].operation, "barrier", "gather", "scatter")
-        alike = call.operation.startswith(of_torch[0]) or of_torch[0] in of_torch[1:]
+        alike = 0 <= at < len(matching) and _is_alike(matching[at].operation, call.operation)
         return matching[at].frames if alike else ()
+
+
+def _is_alike(name: str, hccl: str) -> bool:
+    """Whether HCCL's operation is that of torch; alltoall is also AlltoAllV and AlltoAllVC."""
+    return hccl.startswith(name) or name in {"barrier", "gather", "scatter"}
 
 
 def parse_called_lines(data: bytes, rank: int, name: str) -> CalledLines:

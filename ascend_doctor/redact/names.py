@@ -21,7 +21,7 @@ def compile_names(
     short = {machine.partition(".")[0] for machine in machines}
     domains = {machine.partition(".")[2] for machine in machines}
     # A site's domain, as example.net; not one of every machine (localdomain).
-    domains = {of for of in domains if "." in of and not of.replace(".", "").isdigit()}
+    domains = {name for name in domains if "." in name and not name.replace(".", "").isdigit()}
     patterns = []
     if machines:
         # A colon may surround a name (a port), but belongs to an IPv6 address.

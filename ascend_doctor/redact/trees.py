@@ -44,9 +44,7 @@ class RedactedTree:
         changed = {
             field: cleaned
             for field, each in fields.items()
-            # A word of software as a value: no field is a password.
-            for word in [isinstance(each, str) and each.isalpha() and not is_strange(each)]
-            if each and (cleaned := self.cleaned(each, "" if word else field)) is not each
+            if each and (cleaned := self.cleaned(each, _telling(field, each))) is not each
         }
         return type(value)(**{**fields, **changed}) if changed else value
 
@@ -88,6 +86,11 @@ class RedactedTree:
         head = f'{name}="'
         whole = self._clean(f'{head}{text}"')
         return whole[len(head) : -1] if whole.startswith(head) and whole.endswith('"') else text
+
+
+def _telling(field: str, value: Any) -> str:
+    """A field's name, unless its value is a word of software: no field is a password."""
+    return "" if isinstance(value, str) and value.isalpha() and not is_strange(value) else field
 
 
 def _name_of(key: object, paired: object) -> str:

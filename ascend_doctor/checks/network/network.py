@@ -206,15 +206,15 @@ def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> 
     lost = [
         device
         for device in devices
-        for keys in [{"address", "netmask"} if device.netmask else {"address"}]
-        if device.address and {f"{key}_{device.device}" for key in keys} - {*(conf or {})}
+        if (device.address and f"address_{device.device}" not in (conf or {}))
+        or (device.netmask and f"netmask_{device.device}" not in (conf or {}))
     ]
     if lost:
         yield TEXTS.finding(
             "file-restored",
             title="There is no /etc/hccn.conf, and the devices have addresses"
             if conf is None
-            else f"/etc/hccn.conf has no address or mask of {_of(of.device for of in lost)}",
+            else f"/etc/hccn.conf has no address or mask of {_of(card.device for card in lost)}",
             observed="; ".join(f"device {device.device}: {device.address}" for device in lost[:8]),
             commands=tuple(
                 f"sudo {_TOOL} -i {device.device} -ip -s address "

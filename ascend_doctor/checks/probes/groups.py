@@ -100,8 +100,7 @@ def _peers(run: ProbeRun, name: str) -> Findings:
     # First who failed alone, then who still waited, last who suffered from others.
     least = min(map(_innocence, failed.values()))
     guilty = [rank for rank, outcome in failed.items() if _innocence(outcome) == least]
-    # The first to stop is guilty.
-    earliest = min(guilty, key=lambda rank: (*_STEPS, failed[rank].step).index(failed[rank].step))
+    earliest = min(guilty, key=lambda rank: _count_reached(failed[rank]))
     first = failed[earliest]
     lines = [
         f"\nrank {rank}: {outcome.error.partition(_LINE)[0]}"
@@ -125,6 +124,11 @@ def _peers(run: ProbeRun, name: str) -> Findings:
 
 
 _STEPS = ("import", "rendezvous", "objects")
+
+
+def _count_reached(outcome: PeerOutcome) -> int:
+    """How far a child came; the first to stop is guilty."""
+    return _STEPS.index(outcome.step) if outcome.step in _STEPS else len(_STEPS)
 
 
 _FAILED, _WAITED, _SUFFERS = range(3)

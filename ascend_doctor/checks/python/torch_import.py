@@ -91,7 +91,7 @@ def torch_npu_libraries(case: Case) -> Findings:
         raise Unknown("the files of torch_npu could not be read")
     if missing:
         require_torch_npu(case)
-        names = ", ".join(f"{of.name} ({of.by})" if of.by else of.name for of in missing)
+        names = ", ".join(f"{lib.name} ({lib.by})" if lib.by else lib.name for lib in missing)
         of = "CANN " if all(needed.name in OF_CANN for needed in missing) else ""
         yield error(
             f"`{statement(case)}` will fail: {len(missing)} "
