@@ -206,8 +206,11 @@ def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> 
     lost = [
         device
         for device in devices
-        if (device.address and f"address_{device.device}" not in (conf or {}))
-        or (device.netmask and f"netmask_{device.device}" not in (conf or {}))
+        if device.address
+        and (
+            f"address_{device.device}" not in (conf or {})
+            or (device.netmask and f"netmask_{device.device}" not in (conf or {}))
+        )
     ]
     if lost:
         yield TEXTS.finding(
