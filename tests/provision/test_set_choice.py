@@ -58,7 +58,7 @@ def test_what_differs_from_the_set_is_told() -> None:
 
 
 def test_a_named_addition_that_no_set_has_gives_a_mix_that_says_so() -> None:
-    answer = ask("verl==0.7.1", "transformers==5.0.0", "no-such-package")
+    answer = ask("verl==0.7.1", "transformers==5.0.0", "torch==2.8.0", "no-such-package")
     assert answer
     assert answer.chosen is None
     assert any("transformers 4.57.6" in text for text in answer.differences)
