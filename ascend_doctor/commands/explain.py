@@ -226,6 +226,8 @@ def _why_nothing(text: str, rows: Catalog) -> str:
             return f"{shown} is a command; {command} explains it"
         close = _near(text, rows)
         hint = f"did you mean {close}?" if close else "`ascend-doctor list` has the checks"
+        if text.endswith("Error"):
+            hint = "explain its whole line"
         return f"no check, failure, code or variable is called {shown}; {hint}"
     if recognise_content(text.encode("utf-8", "replace")) is SCRIPT:
         return f"{shown} is a command; `ascend-doctor lint -- {one_line(text)}` checks it"

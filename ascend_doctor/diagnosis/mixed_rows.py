@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from ascend_doctor.patterns import compile_beside
 
-# Kinds of rows, and what may be above each in one traceback.
+# What may be above each kind of row.
 _IS = compile_beside(__file__)
 _ABOVE = {
     "head": "link",

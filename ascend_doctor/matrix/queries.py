@@ -240,7 +240,7 @@ def near_rows(component: Component, version: str) -> str:
     """The rows' versions beside one without a row."""
     known = [row.version for row in component.releases]
     if component.scheme == "ref" or not is_version(component.scheme, version):
-        return " and ".join(difflib.get_close_matches(version, known, n=3, cutoff=0))
+        return ", ".join(difflib.get_close_matches(version, known, n=3, cutoff=0))
     known = sorted({version, *known}, key=functools.partial(key, component.scheme))
     index = known.index(version)
     return " and ".join((*known[max(index - 1, 0) : index], *known[index + 1 : index + 2]))

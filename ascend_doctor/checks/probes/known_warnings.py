@@ -1,4 +1,4 @@
-"""Warnings of the stack that are known to be harmless are folded."""
+"""Folds known harmless warnings."""
 
 import functools
 import re
@@ -13,7 +13,7 @@ def _shipped() -> tuple[KnownWarning, ...]:
 
 
 def find_known(line: str) -> KnownWarning | None:
-    """The warning of the matrix that a line is."""
+    """The known warning in a line."""
     return next((row for row in _shipped() if re.search(row.pattern, line)), None)
 
 
