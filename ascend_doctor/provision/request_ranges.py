@@ -89,7 +89,8 @@ class StackRequest(msgspec.Struct, frozen=True, kw_only=True):
                 asked = range_of(catalog, component, version.strip())
                 ranges[component] = asked or ranges.get(component, "")
                 # vLLM and Triton run on an NPU through it.
-                if (plugin := f"{component}-ascend") in catalog.component_ids:
+                plugin = f"{component}-ascend"
+                if not self.megatron and plugin in catalog.component_ids:
                     fitting = (
                         f"=={row.version}"
                         for row in catalog.component(plugin).releases

@@ -110,7 +110,7 @@ def _is_odd(text: str, run: re.Match[str]) -> bool:
     before, after = _before(text, run.start()), text[run.end() : run.end() + 2]
     if _MANTISSA.fullmatch(run[0]) and re.match(r"[-+]\d", after):
         return False
-    if run[0].isdigit():  # a decimal number, or one with a unit
+    if run[0].isdigit():
         unit = _IS["unit"].match(text, run.end())
         if re.match(r"\.\d", after) or (unit and unit[1].lower() in _own().units):
             return False
