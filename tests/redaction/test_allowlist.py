@@ -18,7 +18,7 @@ def clean(text: str, *, whole_lines: bool = False) -> str:
         "> context-parallel size 2 on rank4: Qwen2ForCausalLM layer3 bf16 [TP0] worker-0",
         "EI0006: getting socket times out, PTA error ERR02200 at 0x7f3c90aa1b2c",
         "http://127.0.0.1:8080 is up",
-        "allocate 68719476736 bytes; optimizer.py; plog-8812_20261128112233445.log",
+        "allocate 68719476736 bytes; iter_0000100/mp_rank_00; plog-8812_20261128112233445.log",
     ],
 )
 def test_lines_of_software_stay(text: str) -> None:
