@@ -35,7 +35,6 @@ def _list_explained(rows: Catalog) -> Iterable[str]:
     return (*list_manuals(rows), *rows.component_ids, *codes)
 
 
-# By the name of a value or an option.
 _NAMES: dict[str, Names] = {
     "ID|CODE|VARIABLE|PACKAGE|LINE": _list_explained,
     "KEY=VALUE": lambda _: (f"{key}=" for key in KEYS),

@@ -526,7 +526,7 @@ def _last_to_come(ledger: Ledger, seen: Occurrences) -> Guilt | None:
         for sighting in seen.by_origin.values()
         if sighting.moment and sighting.origin.named
     ]
-    if len(timed) < 2:  # noqa: PLR2004 - one alone is no comparison
+    if len(timed) <= 1:
         return None
     stamps = [sighting.moment.seconds for sighting in timed if sighting.moment]
     apart = max(stamps) - min(stamps)

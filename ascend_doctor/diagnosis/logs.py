@@ -300,7 +300,7 @@ def _nodes_of(names: Iterable[str]) -> dict[str, str]:
     names = list(names)
     trees = {name: match["tree"].split("/") for name in names if (match := _IS["tree"].match(name))}
     different = sorted({tuple(parts) for parts in trees.values()})
-    if len(different) < 2:  # noqa: PLR2004 - one tree needs no name
+    if len(different) <= 1:
         return {}
     first, last = different[0], different[-1]
     shared = next(

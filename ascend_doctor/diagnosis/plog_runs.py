@@ -54,7 +54,7 @@ def split_runs(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
             runs.append([[_Process(start=0.0, logs=[part])] for part in parts])
             others.remove(log)
     depth = max(map(len, runs), default=0)
-    if depth < 2:  # noqa: PLR2004 - one run
+    if depth <= 1:
         return [("", list(logs))]
     split = []
     for back in range(depth, 0, -1):
@@ -137,7 +137,7 @@ def _split_file(log: Log) -> list[Log]:
             runs.append(set())
         runs[-1].add(pid)
         latest = max(latest, process.end)
-    if len(runs) < 2:  # noqa: PLR2004 - one run
+    if len(runs) <= 1:
         return [log]
     return [replace(log, opens=functools.partial(_open, log, pids)) for pids in runs]
 

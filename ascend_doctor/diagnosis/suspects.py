@@ -41,7 +41,7 @@ def _read_kinds(logs: Iterable[Log]) -> dict[str, _Kind]:
         name = _IS["number"].sub("#", text)
         if any(map(str.isalpha, name)) and (name in kinds or len(kinds) < _KINDS):
             numbers = kinds.setdefault(name, (line, set()))[1]
-            if len(numbers) < 2:  # noqa: PLR2004 - two are as good as many
+            if len(numbers) <= 1:
                 numbers.add(" ".join(_IS["number"].findall(text)))
     return kinds
 
