@@ -44,7 +44,7 @@ def nnals(machine: Machine) -> tuple[CannTree, ...]:
 def ancestors(path: str) -> Iterator[str]:
     """ATB_HOME_PATH is ``<root>/atb/cxx_abi_N``: itself and the three folders above."""
     for _ in range(4):
-        if path.count("/") < 2:  # noqa: PLR2004 - not the root folder
+        if path.count("/") <= 1:  # not the root folder
             return
         yield path.rstrip("/")
         path = os.path.dirname(path.rstrip("/"))

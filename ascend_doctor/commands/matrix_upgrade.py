@@ -87,7 +87,7 @@ def command(
     rows = catalog(overlays)
     file = Path(lock) if lock else locks.stack_in_use(prefix)
     if file is None:
-        return _solve_for(parse_targets(rows, changes))
+        return _solve_for(parse_targets(rows, changes), overlays, shape)
     old = locks.read(file)
     query = target_query(rows, old, parse_targets(rows, changes))
     target = nearest_target(rows, old, query)
@@ -109,11 +109,11 @@ def command(
     return EXIT_UNKNOWN if result.uncertain else EXIT_OK
 
 
-def _solve_for(targets: Mapping[str, str]) -> int:
+def _solve_for(targets: Mapping[str, str], overlays: Iterable[str], shape: str) -> int:
     from ascend_doctor.commands import matrix_solve
 
-    click.echo(say("no stack was built yet, nor named with --lock; with these versions go:"))
-    words = []
+    click.echo(say("no stack was built yet; with these versions go:"), err=True)
+    words = ["--format", shape, *(word for each in overlays for word in ("--matrix", each))]
     for name, version in targets.items():
         option = "--on" if name in MACHINE_FACTS else "--with"
         pair = f"{name}={version}"

@@ -133,7 +133,7 @@ _DRAWN = Meaning("key", defer(""), ("&@code@{12,}$",))
 @functools.lru_cache(1 << 13)
 def letters_of(word: str) -> str:
     """The families of a word in small letters; X is no word of software."""
-    family = FAMILY.get(word) or ("0" if word.isdigit() else "L" if len(word) < 2 else "")  # noqa: PLR2004
+    family = FAMILY.get(word) or ("0" if word.isdigit() else "L" if len(word) <= 1 else "")
     if not family and word[-1] == "s":
         family = FAMILY.get(word[:-1], "T").strip("Tp")
     if not family and not word.isascii():

@@ -50,7 +50,7 @@ class RedactedTree:
 
     def _words(self, value: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
         """A command's words are judged together: one may decide on the next."""
-        if len(value) < 2 or not all(isinstance(item, str) for item in value):  # noqa: PLR2004
+        if len(value) <= 1 or not all(isinstance(item, str) for item in value):
             return value
         joined = BETWEEN.join(value)
         cleaned = self._clean(joined)

@@ -124,7 +124,7 @@ def grouped_matmul(
         product = first @ two
         product = product if three is None else product + three
         results.append(ACTIVATIONS[act_type or 0](product))
-    if (split_item or 0) >= 2:  # noqa: PLR2004
+    if (split_item or 0) > 1:
         joined = torch.stack(results) if group_type == BY_INNER else torch.cat(results)
         if group_type != BY_INNER and joined.shape[0] < x[0].shape[0]:
             rest = x[0].shape[0] - joined.shape[0]
