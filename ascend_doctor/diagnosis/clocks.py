@@ -75,4 +75,4 @@ class Clocks:
 
     def comparable(self, nodes: Iterable[str]) -> bool:
         several = set(nodes)
-        return len(several) <= 1 or not several & self.unrelated  # one has one clock
+        return len(several) <= 1 or not several & self.unrelated

@@ -187,7 +187,7 @@ class Redactor:
                 plain.substitute(everywhere, lambda match, kind=kind: self.name(kind, match[0]))  # type: ignore[misc]
         if plain.text.count(".") >= 3:  # noqa: PLR2004 - four parts
             plain.substitute(IPV4, self._ipv4)
-        if plain.text.count(":") > 1:  # fewer are in no IPv6 address
+        if plain.text.count(":") > 1:  # as in each IPv6 address
             plain.substitute(IPV6, self._ipv6)
         if self.strict:
             from ascend_doctor.redact.allowlist import pieces_beside, unknown_pieces

@@ -142,8 +142,10 @@ def backward(
         joined = _pad(torch.cat(grad, 1), like.shape[0]) if packed else grad[0]
         results.append(from_heads_first(joined.to(like.dtype), problem.layout))
     pse = extra[0]
-    whole = torch.stack(grads[3]) if packed else grads[3][0]  # (B,N,Sq,Sk)
-    d_pse = None if pse is None else whole.sum_to_size(pse.shape).to(pse.dtype)
+    d_pse = None
+    if pse is not None:
+        whole = torch.stack(grads[3]) if packed else grads[3][0]  # (B,N,Sq,Sk)
+        d_pse = whole.sum_to_size(pse.shape).to(pse.dtype)
     d_sink = None if sink is None else torch.stack(grads[4]).sum(0).to(sink.dtype)
     return results[0], results[1], results[2], d_pse, d_sink
 
